@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         OffsetAndMetadata,
         OffsetAndTimestamp,
         RecordMetadata,
+        SubscriptionPattern,
         TopicPartition,
     )
     from ottla.errors import KafkaError, SettingError
@@ -145,6 +146,7 @@ __all__ = [
     "SerializationFailed",
     "SettingError",
     "ShareOffset",
+    "SubscriptionPattern",
     "TimedOut",
     "TokenDescription",
     "TopicInfo",
@@ -180,7 +182,7 @@ _HOMES = {
     "ottla.client.interceptors": "ConsumerInterceptor ProducerInterceptor ProducerRecord",
     "ottla.client.metrics.registry": "Metric MetricsSnapshot",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "
-    "TopicPartition",
+    "SubscriptionPattern TopicPartition",
     "ottla.errors": "KafkaError SettingError",
     "ottla.net.client.admin.admin": "Admin",
     "ottla.net.client.admin.async_admin": "AsyncAdmin",

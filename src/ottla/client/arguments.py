@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, TypeVar
 
-from ottla.client.types import MAX_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.client.types import MAX_TIMESTAMP, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 from ottla.errors import SettingError
 
 MOST_OFFSET: Final = (1 << 63) - 1
@@ -33,11 +33,13 @@ def topic_name(name: object) -> str:
     return text("A topic's name", name)
 
 
-def check_subscription(topics: Iterable[object], pattern: object) -> re.Pattern[str] | None:
-    """Check the arguments of subscribe(), and return the compiled `pattern`, or None without one.
+def check_subscription(topics: Sequence[object], pattern: object) -> re.Pattern[str] | SubscriptionPattern | None:
+    """Check the arguments of subscribe(), and return the compiled `pattern` or the `SubscriptionPattern`, or None without one.
 
     Raises `TypeError`, `SettingError`.
     """
+    if any(isinstance(each, SubscriptionPattern) for each in (*topics, pattern)):
+        return _resolved_there(*topics, *(() if pattern is None else (pattern,)))
     for name in map(topic_name, topics):
         if _ADDRESS.match(name):
             raise SettingError(f"{name!r} is an address, not a topic's name: give it as bootstrap_servers={name!r}.")
@@ -51,6 +53,15 @@ def check_subscription(topics: Iterable[object], pattern: object) -> re.Pattern[
         return re.compile(text("pattern", pattern))
     except re.error as error:
         raise SettingError(f"pattern {pattern!r} is not a regular expression: {error}.") from None
+
+
+def _resolved_there(first: object, *others: object) -> SubscriptionPattern:
+    """Return a `SubscriptionPattern` that is the only argument of subscribe(). Raises `TypeError`, `SettingError`."""
+    if others or not isinstance(first, SubscriptionPattern):
+        raise SettingError("subscribe() takes one SubscriptionPattern and nothing else: add the other topics to its pattern.")
+    if not text("The pattern of a SubscriptionPattern", first.pattern):
+        raise SettingError("The pattern of a SubscriptionPattern is empty: '.*' matches all topics.")
+    return first
 
 
 def callback(name: str, given: Name) -> Name:

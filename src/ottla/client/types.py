@@ -24,6 +24,7 @@ __all__ = [
     "Place",
     "RawBytes",
     "RecordMetadata",
+    "SubscriptionPattern",
     "TopicPartition",
     "Value_contra",
 ]
@@ -34,6 +35,12 @@ class TopicPartition(NamedTuple):
 
     topic: str
     partition: int
+
+
+class SubscriptionPattern(NamedTuple):
+    """A regular expression of topics' names for `subscribe`, in RE2's syntax, that the group's coordinator resolves (KIP-848)."""
+
+    pattern: str
 
 
 class Node(NamedTuple):

@@ -98,6 +98,28 @@ def test_a_member_joins_with_everything_and_reports_only_changes_then() -> None:
     assert beat(made, 5_011).subscribed_topic_names == ["v"]
 
 
+def test_an_expression_is_reported_once_again_while_the_member_joins_and_taken_back_with_an_empty_one() -> None:
+    made = member()
+    made.subscribe([], "t.*")
+    body = beat(made)
+    assert (body.subscribed_topic_names, body.subscribed_topic_regex) == ([], "t.*")
+    made.broken(SendRequest(body, 1), ConnectionFailed("broke"), 0)
+    made.coordinator_lost = False
+    assert beat(made, 1_000).subscribed_topic_regex == "t.*"
+    made.on_answer(answer(1, assigns=False), 1_000)
+    assert isinstance(made.next(1_000), Idle)
+    made.subscribe(["u"])
+    body = beat(made, 1_000)
+    assert (body.subscribed_topic_names, body.subscribed_topic_regex) == (["u"], "")
+    made.on_answer(answer(1, assigns=False), 1_000)
+    assert isinstance(made.next(1_000), Idle)
+    made.on_answer(answer(code=codes.FENCED_MEMBER_EPOCH), 1_000)
+    assert beat(made, 1_000).subscribed_topic_regex is None
+    made.subscribe([], "(")
+    with pytest.raises(BrokerError, match=r"Group g, SubscriptionPattern\('\('\): INVALID_REGULAR_EXPRESSION"):
+        made.on_answer(answer(code=codes.INVALID_REGULAR_EXPRESSION), 1_000)
+
+
 def test_partitions_of_others_are_revoked_before_new_ones_are_read_and_reported() -> None:
     made = stable(P0, P1)
     beat(made, 5_000)

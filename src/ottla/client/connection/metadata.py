@@ -46,6 +46,12 @@ def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creatio
     return MetadataRequest(topics=wanted, allow_auto_topic_creation=allow_auto_topic_creation)
 
 
+def metadata_request_by_id(topic_ids: Iterable[bytes]) -> MetadataRequest:
+    """Build a request for the metadata of topics whose names are unknown (KIP-516, Kafka 3.1)."""
+    wanted = [MetadataRequest.MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in topic_ids]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
+
+
 class Metadata:
     """The cached metadata of a cluster: `nodes` by id, `topics` by name. `version` counts the processed responses."""
 

@@ -61,6 +61,8 @@ class ConsumerMembership:
     settings: ConsumerSettings
     member_id: str
     topics: list[str] = field(default_factory=list)
+    regex: str = ""
+    """A regular expression that the coordinator resolves, or an empty string."""
     epoch: int = JOINING_EPOCH
     owned: list[TopicPartition] = field(default_factory=list)
     coordinator_lost: bool = True
@@ -71,6 +73,7 @@ class ConsumerMembership:
     _coming: list[TopicPartition] = field(default_factory=list)
     _lost: bool = False
     _reported_topics: list[str] | None = None
+    _reported_regex: str = ""
     _reported_owned: dict[bytes, list[int]] | None = None
     """The subscription, and the owned partitions by topic id, that the coordinator knows; None if that is uncertain."""
     _sent: SendRequest | None = None
@@ -79,9 +82,11 @@ class ConsumerMembership:
     """The time, in ms, from which names of topics are searched again."""
     _heartbeat_ms: int = 0
 
-    def subscribe(self, topics: Sequence[str]) -> None:
-        """Subscribe to these topics in place of the previous topics. The next heartbeat, sent at once, reports them."""
-        self.topics = sorted(topics)
+    def subscribe(self, topics: Sequence[str], regex: str = "") -> None:
+        """Subscribe to these topics and this regular expression in place of the previous ones. The next heartbeat, sent at once,
+        reports them.
+        """
+        self.topics, self.regex = sorted(topics), regex
 
     def rejoin(self) -> None:
         """Do nothing: the coordinator itself notices that partitions have changed."""
@@ -120,7 +125,8 @@ class ConsumerMembership:
             return self._report()
         if (step := self._next_of_assignment(now_ms)) is not None:
             return step
-        is_news = self._reported_topics != self.topics or (self._target is None and self._reported_owned != self._owned_by_id())
+        is_resubscribed = self._reported_topics != self.topics or self._reported_regex != self.regex
+        is_news = is_resubscribed or (self._target is None and self._reported_owned != self._owned_by_id())
         if is_news or now_ms >= self._heartbeat_ms:
             return self._report()
         return Idle(self._heartbeat_ms if self._target is None else min(self._heartbeat_ms, self._search_ms))
@@ -170,6 +176,8 @@ class ConsumerMembership:
             rebalance_timeout_ms=settings.max_poll_interval_ms if is_whole else -1,
             server_assignor=settings.group_remote_assignor if is_whole else None,
             subscribed_topic_names=list(self.topics) if self._reported_topics != self.topics else None,
+            # An empty string takes an earlier expression back.
+            subscribed_topic_regex=self.regex if (is_whole and self.regex) or self._reported_regex != self.regex else None,
             topic_partitions=owned_parts if is_whole or self._reported_owned != owned else None,
         )
         return self._sent
@@ -213,6 +221,8 @@ class ConsumerMembership:
         if isinstance(sent, ConsumerGroupHeartbeatRequest):
             if sent.subscribed_topic_names is not None:
                 self._reported_topics = list(sent.subscribed_topic_names)
+            if sent.subscribed_topic_regex is not None:
+                self._reported_regex = sent.subscribed_topic_regex
             if sent.topic_partitions is not None:
                 self._reported_owned = {topic.topic_id: list(topic.partitions) for topic in sent.topic_partitions}
         if answer.assignment is not None:
@@ -227,7 +237,8 @@ class ConsumerMembership:
         elif code in _FENCED:
             self._forget_epoch()
         else:
-            raise broker_error(code, f"Group {self.group_id}", answer.error_message)
+            pattern = f", SubscriptionPattern({self.regex!r})" if code == codes.INVALID_REGULAR_EXPRESSION else ""
+            raise broker_error(code, f"Group {self.group_id}{pattern}", answer.error_message)
 
     def _repeat_after_pause(self, now_ms: int) -> None:
         """Report everything again after a pause, because the coordinator perhaps has not received the last heartbeat."""

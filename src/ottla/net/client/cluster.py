@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from typing import NamedTuple, TypeVar
 
 from ottla.client.connection.connection import ADDRESSED_HELLO_VERSION, AnswerBody, IntendedBroker
-from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request
+from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request, metadata_request_by_id
 from ottla.client.connection.metadata_recovery import MetadataRecovery
 from ottla.client.connection.versions import API_VERSIONS
 from ottla.client.errors import (
@@ -37,6 +37,7 @@ from ottla.client.types import TopicPartition
 from ottla.net.client.failures import must_rebootstrap, none_reached, other_broker
 from ottla.net.client.link import Link, security_of
 from ottla.net.client.tasks import Tasks
+from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, REBOOTSTRAP_REQUIRED
 from ottla.wire.schema import Message
 
@@ -347,10 +348,17 @@ class ClusterLinks:
 
     async def refresh(self, topics: Collection[str] | None, *, create: bool = False) -> None:
         """Request the metadata of `topics`; None means of all topics."""
+        await self._refresh(metadata_request(topics, allow_auto_topic_creation=create), whole=topics is None)
+
+    async def refresh_by_id(self, topic_ids: Collection[bytes]) -> None:
+        """Request the metadata of topics by their ids. Topics that do not exist are left out."""
+        await self._refresh(metadata_request_by_id(topic_ids), whole=False)
+
+    async def _refresh(self, request: MetadataRequest, *, whole: bool) -> None:
         if self._recovery.is_due(now_ms()):
             self._rebootstrap()
         try:
-            answer = await self.request_any(metadata_request(topics, allow_auto_topic_creation=create))
+            answer = await self.request_any(request)
         except KafkaError:
             self._recovery.record_failure(now_ms())
             raise
@@ -360,7 +368,7 @@ class ClusterLinks:
             raise must_rebootstrap(self.settings.bootstrap_servers, recovers=self._recovery.is_enabled)
         raise_for(answer.error_code, "Requesting metadata")
         self._recovery.record_answer()
-        self.metadata.update(answer, whole=topics is None)
+        self.metadata.update(answer, whole=whole)
         self.refreshed_ms = now_ms()
 
     def refresh_soon(self, topics: Iterable[str], then: Callable[[], None], failed: Callable[[KafkaError], None]) -> None:

@@ -33,6 +33,7 @@ from ottla.client.types import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     Place,
+    SubscriptionPattern,
     TopicPartition,
 )
 from ottla.net.client.cluster import now_ms
@@ -193,10 +194,11 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
 
     # --- what to read
 
-    async def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    async def subscribe(self, *topics: str | SubscriptionPattern, pattern: str | None = None) -> None:
         """Read these topics from now on.
 
-        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too. A `SubscriptionPattern` in
+        place of topics has RE2's syntax, and is resolved by the coordinator of a group with `group_protocol="consumer"`.
 
         If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
         unchanged. Raises `KafkaError`.
@@ -208,7 +210,10 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
             raise SettingError("This consumer reads partitions of assign(): unsubscribe() first, then subscribe().")
         if self._member is not None and self._settings.read_committed:
             await self._check_isolation()
-        await self._subscription.subscribe(topics, compiled)
+        if isinstance(compiled, SubscriptionPattern):
+            self._subscription.subscribe_there(compiled)
+        else:
+            await self._subscription.subscribe(tuple(map(str, topics)), compiled)
 
     async def _check_isolation(self) -> None:
         """Raise `NotSupported` if brokers have no transactions, before the group waits for a member that cannot fetch."""
@@ -276,7 +281,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
 
     def subscription(self) -> set[str]:
         """Return the subscribed topics."""
-        return set(self._subscription.topics)
+        return self._subscription.all_topics()
 
     def _broke(self, error: KafkaError) -> None:
         """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""

@@ -10,7 +10,15 @@ from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
 from ottla.client.errors import KafkaError
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.registry import MetricsSnapshot
-from ottla.client.types import ConsumerGroupMetadata, ConsumerRecord, OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
+from ottla.client.types import (
+    ConsumerGroupMetadata,
+    ConsumerRecord,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    Place,
+    SubscriptionPattern,
+    TopicPartition,
+)
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
 from ottla.net.client.consumer.listeners import on_thread
@@ -102,10 +110,11 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         )
         super().__init__(made, "consumer")
 
-    def subscribe(self, *topics: str, pattern: str | None = None) -> None:
+    def subscribe(self, *topics: str | SubscriptionPattern, pattern: str | None = None) -> None:
         """Read these topics from now on.
 
-        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too.
+        With `pattern`, a regular expression, read all topics whose whole name matches, new ones too. A `SubscriptionPattern` in
+        place of topics has RE2's syntax, and is resolved by the coordinator of a group with `group_protocol="consumer"`.
 
         If the group has refused this consumer, this call makes it join again. If brokers do not answer, the subscription stays
         unchanged. Raises `KafkaError`.

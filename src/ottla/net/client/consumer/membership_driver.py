@@ -14,7 +14,7 @@ from ottla.client.connection.versions import CONSUMER_GROUP_HEARTBEAT, HEARTBEAT
 from ottla.client.consumer.committed_offsets import commit_request, fetch_offsets_request, read_commit, read_fetch_offsets
 from ottla.client.consumer.consumer_membership import ConsumerMembership, ConsumerStep, FindTopics
 from ottla.client.consumer.membership import Assign, Idle, Lead, Membership, Revoke, SendRequest, Step
-from ottla.client.errors import CommitFailed, KafkaError, broker_error
+from ottla.client.errors import CommitFailed, KafkaError, NotSupported, broker_error
 from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -37,6 +37,12 @@ MOVED_ON = frozenset(
 )
 GROUP_FEATURE = "group.version"
 LEAVE_TIMEOUT_S = 5
+REGEX_FROM_HEARTBEAT = 1
+"""The first version of ConsumerGroupHeartbeat with regular expressions."""
+CLASSIC_PATTERN = (
+    "A SubscriptionPattern is resolved by the coordinator of a group with group_protocol='consumer', which needs Kafka 4.0 or "
+    "newer: set that, or give pattern='…', which this client resolves."
+)
 
 log = logging.getLogger("ottla.client")
 
@@ -91,16 +97,28 @@ class MembershipDriver:
             SYNC_GROUP: metrics.on_sync,
             OFFSET_COMMIT: metrics.on_commit,
         }
+        self._regex = ""
+        self._is_chosen = settings.group_protocol != "auto"
+        """Whether the protocol of the machine is the final one."""
         self._taken: object = None
         self._busy_since_ms: int | None = now_ms()
 
-    def subscribe(self, topics: list[str], pattern: str | None = None) -> None:
-        """Subscribe to these topics, and ignore `pattern`, whose topics they are.
+    def subscribe(self, topics: list[str], pattern: str | None = None, *, regex: str = "") -> None:
+        """Subscribe to these topics, or to the topics that the coordinator finds for `regex`. `pattern`, whose topics they are, is
+        ignored.
 
-        The first call begins the membership. After an error has ended the membership, another call begins it again.
+        The first call begins the membership. After an error has ended the membership, another call begins it again. Raises
+        `NotSupported` for `regex` once the membership is of the classic protocol.
         """
-        self.machine.subscribe(topics)
-        if self._task is None or self._task.done():
+        is_running = self._task is not None and not self._task.done()
+        if isinstance(self.machine, ConsumerMembership):
+            self.machine.subscribe(topics, regex)
+        elif regex and is_running and self._is_chosen:
+            raise NotSupported(CLASSIC_PATTERN)
+        else:
+            self.machine.subscribe(topics)
+        self._regex = regex
+        if not is_running:
             self._task = self._tasks.spawn(self._run())
         self._changed.set()
 
@@ -122,17 +140,25 @@ class MembershipDriver:
         return ConsumerMembership(self._settings, str(uuid.uuid4()))
 
     async def _choose_protocol(self) -> None:
-        """Use the consumer protocol with `group_protocol=auto`, if the coordinator serves it and its cluster has enabled it."""
-        if self._settings.group_protocol != "auto" or isinstance(self.machine, ConsumerMembership):
-            return
+        """Use the consumer protocol with `group_protocol=auto`, if the coordinator serves it and its cluster has enabled it.
+
+        Raises `NotSupported` if the coordinator must resolve a regular expression and cannot.
+        """
         link = await self._cluster.retry(lambda: self.coordinator.link(GROUP_LANE))
-        if link.version(CONSUMER_GROUP_HEARTBEAT) >= 0 and link.feature(GROUP_FEATURE) > 0:
+        version = link.version(CONSUMER_GROUP_HEARTBEAT)
+        if not self._is_chosen and version >= 0 and link.feature(GROUP_FEATURE) > 0:
             topics, self.machine = self.machine.topics, self._of_consumer_protocol()
-            self.machine.subscribe(topics)
+            self.machine.subscribe(topics, self._regex)
+        self._is_chosen = True
+        if self._regex and isinstance(self.machine, Membership):
+            raise NotSupported(CLASSIC_PATTERN)
+        if self._regex and 0 <= version < REGEX_FROM_HEARTBEAT:
+            raise NotSupported("A SubscriptionPattern needs Kafka 4.0 or newer: use a newer broker, or pattern='…'.")
 
     async def _run(self) -> None:
         try:
-            await self._choose_protocol()
+            if self._regex or not self._is_chosen:
+                await self._choose_protocol()
             while True:
                 if self._user_is_late():
                     log.warning(
@@ -238,10 +264,13 @@ class MembershipDriver:
         machine.share_out(self.assigned_counts)
 
     async def _find_topics(self, topic_ids: Collection[bytes]) -> None:
-        """Find the names of assigned topics, which are among the subscribed ones."""
+        """Find the names of assigned topics, which are among the subscribed ones unless the coordinator resolves an expression."""
         machine = self.machine
         assert isinstance(machine, ConsumerMembership), "only its steps search for topics"
-        await self._cluster.retry(lambda: self._cluster.refresh(machine.topics))
+        if machine.regex:
+            await self._cluster.retry(lambda: self._cluster.refresh_by_id(topic_ids))
+        else:
+            await self._cluster.retry(lambda: self._cluster.refresh(machine.topics))
         known = {topic.topic_id: topic.name for topic in self._cluster.metadata.topics.values()}
         machine.found_topics({topic_id: known[topic_id] for topic_id in topic_ids if topic_id in known}, now_ms())
 

@@ -7,11 +7,12 @@ import logging
 import re
 from contextlib import suppress
 
-from ottla.client.errors import KafkaError
+from ottla.client.errors import KafkaError, SettingError
 from ottla.client.settings.clients import ConsumerSettings
-from ottla.client.types import TopicPartition
+from ottla.client.types import SubscriptionPattern, TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.consumer.assignment import AssignmentDriver
+from ottla.net.client.consumer.membership_driver import CLASSIC_PATTERN, MembershipDriver
 
 MISSING_PAUSE_MS = 1_000
 """The interval, in ms, of metadata refreshes while a subscribed topic does not exist."""
@@ -28,16 +29,34 @@ class SubscriptionDriver:
         self._assignment = assignment
         self.topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
+        self._resolved_there: SubscriptionPattern | None = None
+        """The expression that the coordinator resolves."""
         self._counts: dict[str, int] = {}
         """The partition counts of the topics when they were last subscribed to."""
         self._missing: set[str] = set()
 
     @property
     def is_empty(self) -> bool:
-        return not (self.topics or self._pattern)
+        return not (self.topics or self._pattern or self._resolved_there)
+
+    def all_topics(self) -> set[str]:
+        """Return the subscribed topics; with an expression that the coordinator resolves, the assigned topics."""
+        if self._resolved_there is not None:
+            return {where.topic for where in self._assignment.partitions()}
+        return set(self.topics)
 
     def clear(self) -> None:
-        self.topics, self._pattern = [], None
+        self.topics, self._pattern, self._resolved_there = [], None, None
+
+    def subscribe_there(self, pattern: SubscriptionPattern) -> None:
+        """Subscribe to the topics that the group's coordinator finds for `pattern`. Raises `SettingError`, `NotSupported`."""
+        member = self._assignment.member
+        if not isinstance(member, MembershipDriver) or self._settings.group_protocol == "classic":
+            raise SettingError(CLASSIC_PATTERN)
+        member.subscribe([], regex=pattern.pattern)
+        self.topics, self._pattern, self._resolved_there = [], None, pattern
+        self._counts = {}
+        self._assignment.refused = None
 
     async def subscribe(self, topics: tuple[str, ...], pattern: re.Pattern[str] | None) -> None:
         """Subscribe to topics, or to all topics whose whole name matches. Raises `KafkaError`, and then nothing has changed."""
@@ -47,7 +66,7 @@ class SubscriptionDriver:
         else:
             create = self._settings.allow_auto_create_topics
             await self._cluster.retry(lambda: self._cluster.refresh(topics, create=create))
-        self._pattern = pattern
+        self._pattern, self._resolved_there = pattern, None
         self._assignment.refused = None
         await self._set_topics(sorted(set(topics)))
 
@@ -84,7 +103,7 @@ class SubscriptionDriver:
         return missing
 
     async def _notice_changes(self) -> None:
-        if self._assignment.refused is not None:
+        if self._assignment.refused is not None or self._resolved_there is not None:
             return
         topics = self._matching_topics(self._pattern) if self._pattern else self.topics
         # The leader compares with the counts of its assignment, which another broker's metadata can have given.
