@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from ottla.client.admin.client_metrics import PushingClient
     from ottla.client.admin.cluster import ClusterDescription
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
-    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
+    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset, StreamsTasks, Subtopology
     from ottla.client.admin.otlp import ClientMetric
     from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
     from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
+    from ottla.client.admin.results import ResultList, Results
     from ottla.client.admin.tokens import TokenDescription
-    from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym, NewTopic
+    from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym, CreatedTopic, NewPartitions, NewTopic
     from ottla.client.admin.transactions import (
         ActiveProducer,
         FencedProducer,
@@ -105,6 +106,7 @@ __all__ = [
     "ConsumerGroupMetadata",
     "ConsumerInterceptor",
     "ConsumerRecord",
+    "CreatedTopic",
     "DataDirectoryError",
     "Delivery",
     "DeliveryFailed",
@@ -121,6 +123,7 @@ __all__ = [
     "MemberSubscription",
     "Metric",
     "MetricsSnapshot",
+    "NewPartitions",
     "NewTopic",
     "Node",
     "NotSupported",
@@ -143,10 +146,14 @@ __all__ = [
     "RegistryDeserializer",
     "RegistrySerializer",
     "ReplicaOnDisk",
+    "ResultList",
+    "Results",
     "SerializationFailed",
     "SettingError",
     "ShareOffset",
+    "StreamsTasks",
     "SubscriptionPattern",
+    "Subtopology",
     "TimedOut",
     "TokenDescription",
     "TopicInfo",
@@ -162,10 +169,11 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ottla.client.admin.results": "ResultList Results",
     "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
     "ottla.client.admin.acls": "AclRule",
-    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset",
-    "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym NewTopic",
+    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsTasks Subtopology",
+    "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",

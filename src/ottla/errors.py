@@ -8,11 +8,13 @@ UNKNOWN_SERVER_ERROR = -1
 class KafkaError(Exception):
     """An error that a client raises. `code` is Kafka's error code, or -1.
 
-    `retriable` is whether the same call can succeed later.
+    `retriable` is whether the same call can succeed later. `results` has the results and the errors of all items of a call of
+    `Admin` about several items, and is None for other errors.
     """
 
     code: int = UNKNOWN_SERVER_ERROR
     retriable: bool = False
+    results: object = None
 
 
 class SettingError(KafkaError, ValueError):

@@ -233,8 +233,8 @@ def test_offsets_are_listed_by_time_for_many_partitions_at_once(
     assert admin.list_offsets({}) == {}
     with pytest.raises(ottla.UnknownTopic):
         admin.list_offsets({("none", 0): 0})
-    with pytest.raises(ottla.SettingError, match="A timestamp is a whole number of at least -3"):
-        admin.list_offsets({first: -4})
+    with pytest.raises(ottla.SettingError, match="A timestamp is a whole number of at least -6"):
+        admin.list_offsets({first: -7})
 
 
 def test_settings_have_synonyms_and_documentation_on_request(admin: ottla.Admin, topic: str) -> None:

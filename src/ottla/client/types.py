@@ -12,7 +12,10 @@ else:
 from ottla.records.batches.record import ConsumerRecord
 
 __all__ = [
+    "EARLIEST_LOCAL_TIMESTAMP",
+    "EARLIEST_PENDING_UPLOAD_TIMESTAMP",
     "EARLIEST_TIMESTAMP",
+    "LATEST_TIERED_TIMESTAMP",
     "LATEST_TIMESTAMP",
     "MAX_TIMESTAMP",
     "ConsumerGroupMetadata",
@@ -105,4 +108,7 @@ else:
     Key_contra, Value_contra = TypeVar("Key_contra", contravariant=True), TypeVar("Value_contra", contravariant=True)
 
 EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP = -2, -1, -3
-"""The values that ListOffsets accepts in place of a timestamp in ms."""
+"""The values that ListOffsets accepts in place of a timestamp in ms: the first record, the next one, the newest by time."""
+EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP = -4, -5, -6
+"""Further such values, for topics with tiered storage: the first record on the leader's disk (KIP-405), the last one that is stored
+remotely (KIP-1005), and the first one that is not yet (KIP-1023). Releases before Kafka 4.2 lack some of them."""

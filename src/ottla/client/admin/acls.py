@@ -149,5 +149,14 @@ def _number(words: dict[str, int], word: str) -> int:
     return words[word]
 
 
+NOT_REQUESTED: Final = -(1 << 31)
+"""The value of permitted operations in the answer to a request that did not ask for them, or from an older broker."""
+
+
+def operation_words(bits: int) -> frozenset[str] | None:
+    """Return the words of the operations that a client is permitted (KIP-430), or None if the answer does not have them."""
+    return None if bits == NOT_REQUESTED else frozenset(word for word, number in OPERATIONS.items() if bits >> number & 1)
+
+
 def _word(words: dict[str, int], number: int) -> str:
     return next((word for word, known in words.items() if known == number), "unknown")

@@ -5,24 +5,32 @@ The module sends nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ottla.client.consumer.list_offsets import indexes
+from ottla.client.admin.acls import operation_words
+from ottla.client.admin.results import outcome
+from ottla.client.consumer.committed_offsets import NOTHING_COMMITTED, read_fetch_offsets
+from ottla.client.consumer.list_offsets import by_topic, indexes
 from ottla.client.consumer.subscription_bytes import decode_assignment
-from ottla.client.errors import raise_for
-from ottla.client.types import TopicPartition
+from ottla.client.errors import KafkaError, broker_error, raise_for
+from ottla.client.types import OffsetAndMetadata, TopicPartition
+from ottla.wire.api.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.api.delete_groups import DeleteGroupsResponse
+from ottla.wire.api.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.describe_share_group_offsets import DescribeShareGroupOffsetsRequest, DescribeShareGroupOffsetsResponse
 from ottla.wire.api.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from ottla.wire.api.list_groups import ListGroupsResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from ottla.wire.schema import Message
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
 
 DEAD, EMPTY = "Dead", "Empty"
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
@@ -45,13 +53,32 @@ class GroupListing(NamedTuple):
     group_type: str = ""
 
 
+class StreamsTasks(NamedTuple):
+    """The tasks of a member of a streams group: the partitions of each subtopology, by its id (KIP-1071)."""
+
+    active: dict[str, list[int]]
+    standby: dict[str, list[int]]
+    warmup: dict[str, list[int]]
+
+
+class Subtopology(NamedTuple):
+    """A part of the topology of a streams group: the topics that it reads, writes, and keeps its state in (KIP-1071)."""
+
+    subtopology_id: str
+    source_topics: list[str]
+    repartition_source_topics: list[str]
+    repartition_sink_topics: list[str]
+    changelog_topics: list[str]
+
+
 class GroupMember(NamedTuple):
     """A member of a group.
 
     `group_instance_id` is the name of a static member (KIP-345). `assignment` are the partitions of a consumer, or the partitions
-    that the active tasks of a streams member read. `member_assignment` is the assignment in bytes, as the leader of a classic group
-    wrote it. Its format depends on the protocol; Kafka Connect uses another one than consumers. `member_epoch` is -1 in a classic
-    group. `is_classic` means that the member uses the classic protocol, in a consumer group, too.
+    that the active tasks of a streams member read; `target_assignment` is the assignment to which the coordinator moves the member.
+    `member_assignment` is the assignment in bytes, as the leader of a classic group wrote it. Its format depends on the protocol;
+    Kafka Connect uses another one than consumers. `member_epoch` is -1 in a classic group. `is_classic` means that the member uses
+    the classic protocol, in a consumer group, too.
     """
 
     member_id: str
@@ -63,12 +90,16 @@ class GroupMember(NamedTuple):
     member_epoch: int = -1
     rack_id: str | None = None
     is_classic: bool = True
+    subscribed_topics: Sequence[str] = ()
+    target_assignment: Sequence[TopicPartition] = ()
+    tasks: StreamsTasks | None = None
 
 
 class GroupDescription(NamedTuple):
     """A group with its members. `protocol` is the assignor in use, or empty. A group that does not exist has the state Dead.
 
-    `group_type` is classic, consumer, share or streams; `group_epoch` is -1 in a classic group.
+    `group_type` is classic, consumer, share or streams; the epochs are -1 in a classic group. `authorized_operations` are the words
+    of what this client may do with the group, if they were requested. `topology` are the parts of a streams group.
     """
 
     group_id: str
@@ -79,6 +110,9 @@ class GroupDescription(NamedTuple):
     group_type: str = CLASSIC
     coordinator_id: int = -1
     group_epoch: int = -1
+    assignment_epoch: int = -1
+    authorized_operations: frozenset[str] | None = None
+    topology: Sequence[Subtopology] = ()
 
 
 class ShareOffset(NamedTuple):
@@ -106,10 +140,10 @@ def read_groups(answer: ListGroupsResponse) -> list[GroupListing]:
     return [GroupListing(found.group_id, found.protocol_type, found.group_state, found.group_type) for found in answer.groups]
 
 
-def check_groups(answer: DeleteGroupsResponse) -> None:
-    """Raise an exception for the first group in the answer that was not deleted."""
+def read_deleted_groups(answer: DeleteGroupsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (group, its error or None) for each group in the answer."""
     for result in answer.results:
-        raise_for(result.error_code, f"Group {result.group_id}")
+        yield result.group_id, outcome(result.error_code, None, f"Group {result.group_id}", result.error_message)
 
 
 def _read_classic(answer: DescribeGroupsResponse) -> Iterator[DescribedGroup]:
@@ -130,13 +164,19 @@ def _read_classic(answer: DescribeGroupsResponse) -> Iterator[DescribedGroup]:
             for member in found.members
         ]
         group = GroupDescription(found.group_id, found.group_state, found.protocol_type, found.protocol_data, members)
-        yield DescribedGroup(found.error_code, found.error_message, group)
+        allowed = operation_words(found.authorized_operations)
+        yield DescribedGroup(found.error_code, found.error_message, group._replace(authorized_operations=allowed))
 
 
 def _read_consumer(answer: ConsumerGroupDescribeResponse) -> Iterator[DescribedGroup]:
     for found in answer.groups:
         members = [
-            _member(member, member.instance_id, _partitions(member.assignment), is_classic=member.member_type == CLASSIC_MEMBER)
+            _with_subscription(
+                _member(
+                    member, member.instance_id, _partitions(member.assignment), is_classic=member.member_type == CLASSIC_MEMBER
+                ),
+                member,
+            )
             for member in found.members
         ]
         yield _describe(found, CONSUMER, CONSUMER, members)
@@ -144,7 +184,10 @@ def _read_consumer(answer: ConsumerGroupDescribeResponse) -> Iterator[DescribedG
 
 def _read_share(answer: ShareGroupDescribeResponse) -> Iterator[DescribedGroup]:
     for found in answer.groups:
-        members = [_member(member, None, _partitions(member.assignment), is_classic=False) for member in found.members]
+        members = [
+            _with_subscription(_member(member, None, _partitions(member.assignment), is_classic=False), member)
+            for member in found.members
+        ]
         yield _describe(found, SHARE, SHARE, members)
 
 
@@ -155,20 +198,33 @@ def _read_streams(answer: StreamsGroupDescribeResponse) -> Iterator[DescribedGro
             part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)] for part in parts
         }
         members = [
-            _member(
-                member,
-                member.instance_id,
-                [
-                    TopicPartition(topic, index)
-                    for task in member.assignment.active_tasks
-                    for topic in topics.get(task.subtopology_id, [])
-                    for index in task.partitions
-                ],
-                is_classic=member.is_classic,
+            _member(member, member.instance_id, _read_by(member.assignment, topics), is_classic=member.is_classic)._replace(
+                target_assignment=_read_by(member.target_assignment, topics), tasks=_tasks(member.assignment)
             )
             for member in found.members
         ]
-        yield _describe(found, STREAMS, STREAMS, members)
+        described = _describe(found, STREAMS, STREAMS, members)
+        yield described._replace(group=described.group._replace(topology=tuple(map(_subtopology, parts))))
+
+
+def _read_by(assignment: StreamsGroupDescribeResponse.Assignment, topics: Mapping[str, list[str]]) -> list[TopicPartition]:
+    """Return the partitions that the active tasks of an assignment read. `topics` are those of each subtopology."""
+    return [
+        TopicPartition(topic, index)
+        for task in assignment.active_tasks
+        for topic in topics.get(task.subtopology_id, [])
+        for index in task.partitions
+    ]
+
+
+def _tasks(assignment: StreamsGroupDescribeResponse.Assignment) -> StreamsTasks:
+    kinds = (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
+    return StreamsTasks(*({task.subtopology_id: task.partitions for task in tasks} for tasks in kinds))
+
+
+def _subtopology(part: StreamsGroupDescribeResponse.Subtopology) -> Subtopology:
+    sources, changelogs = ([topic.name for topic in each] for each in (part.repartition_source_topics, part.state_changelog_topics))
+    return Subtopology(part.subtopology_id, part.source_topics, sources, part.repartition_sink_topics, changelogs)
 
 
 def _partitions(assignment: ConsumerGroupDescribeResponse.Assignment) -> list[TopicPartition]:
@@ -180,18 +236,29 @@ def _member(found: Any, instance_id: str | None, assignment: list[TopicPartition
     return GroupMember(*identity, b"", assignment, found.member_epoch, found.rack_id, is_classic)
 
 
+def _with_subscription(member: GroupMember, found: Any) -> GroupMember:
+    """Return a member of a consumer or share group with its topics, and with the assignment that it moves to."""
+    target = _partitions(found.target_assignment) if hasattr(found, "target_assignment") else member.assignment
+    return member._replace(subscribed_topics=tuple(found.subscribed_topic_names), target_assignment=target)
+
+
 def _describe(found: Any, group_type: str, protocol_type: str, members: list[GroupMember]) -> DescribedGroup:
     assignor = found.assignor_name or ""
     group = GroupDescription(found.group_id, found.group_state, protocol_type, assignor, members, group_type)
-    return DescribedGroup(found.error_code, found.error_message, group._replace(group_epoch=found.group_epoch))
+    described = group._replace(
+        group_epoch=found.group_epoch,
+        assignment_epoch=found.assignment_epoch,
+        authorized_operations=operation_words(found.authorized_operations),
+    )
+    return DescribedGroup(found.error_code, found.error_message, described)
 
 
-Describing = tuple[Callable[[list[str]], Message], Callable[[Any], Iterator[DescribedGroup]]]
+Describing = tuple[Callable[[list[str], bool], Message], Callable[[Any], Iterator[DescribedGroup]]]
 DESCRIPTIONS: tuple[Describing, ...] = (
-    (lambda names: DescribeGroupsRequest(groups=names), _read_classic),
-    (lambda names: ConsumerGroupDescribeRequest(group_ids=names), _read_consumer),
-    (lambda names: StreamsGroupDescribeRequest(group_ids=names), _read_streams),
-    (lambda names: ShareGroupDescribeRequest(group_ids=names), _read_share),
+    (lambda names, allowed: DescribeGroupsRequest(groups=names, include_authorized_operations=allowed), _read_classic),
+    (lambda names, allowed: ConsumerGroupDescribeRequest(group_ids=names, include_authorized_operations=allowed), _read_consumer),
+    (lambda names, allowed: StreamsGroupDescribeRequest(group_ids=names, include_authorized_operations=allowed), _read_streams),
+    (lambda names, allowed: ShareGroupDescribeRequest(group_ids=names, include_authorized_operations=allowed), _read_share),
 )
 """For each kind of groups, the request that describes groups, and the reader of its answer.
 
@@ -199,24 +266,115 @@ Each is for the groups that the ones before it did not find.
 """
 
 
-def share_offsets_request(group_ids: Iterable[str]) -> DescribeShareGroupOffsetsRequest:
-    """Build the request for the positions of share groups in all their partitions (KIP-932)."""
-    group = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
-    return DescribeShareGroupOffsetsRequest(groups=[group(group_id=name, topics=None) for name in group_ids])
+def share_offsets_request(
+    group_ids: Iterable[str], partitions: Iterable[TopicPartition] | None = None
+) -> DescribeShareGroupOffsetsRequest:
+    """Build the request for the positions of share groups in some partitions; None means in all their partitions (KIP-932)."""
+    group, topic = (
+        DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup,
+        DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestTopic,
+    )
+    topics = None if partitions is None else [topic(topic_name=name, partitions=some) for name, some in indexes(partitions)]
+    return DescribeShareGroupOffsetsRequest(groups=[group(group_id=name, topics=topics) for name in group_ids])
 
 
-def read_share_offsets(answer: DescribeShareGroupOffsetsResponse) -> dict[str, dict[TopicPartition, ShareOffset]]:
-    """Return the share groups' offsets, by group id and partition. Raises `BrokerError`."""
-    found: dict[str, dict[TopicPartition, ShareOffset]] = {}
+def read_share_offsets(
+    answer: DescribeShareGroupOffsetsResponse,
+) -> Iterator[tuple[str, dict[TopicPartition, ShareOffset] | KafkaError]]:
+    """Yield (group, its offsets by partition, or its error) for each share group in the answer."""
     for group in answer.groups:
-        raise_for(group.error_code, f"Group {group.group_id}", group.error_message)
-        offsets = found[group.group_id] = {}
-        for topic in group.topics:
-            for part in topic.partitions:
-                where = TopicPartition(topic.topic_name, part.partition_index)
-                raise_for(part.error_code, f"Share group {group.group_id} in {where.topic}-{where.partition}", part.error_message)
-                offsets[where] = ShareOffset(part.start_offset, part.lag, part.leader_epoch)
-    return found
+        if group.error_code:
+            yield group.group_id, broker_error(group.error_code, f"Group {group.group_id}", group.error_message)
+        else:
+            yield group.group_id, _share_offsets(group)
+
+
+def _share_offsets(
+    group: DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup,
+) -> dict[TopicPartition, ShareOffset] | KafkaError:
+    offsets: dict[TopicPartition, ShareOffset] = {}
+    for topic in group.topics:
+        for part in topic.partitions:
+            where = TopicPartition(topic.topic_name, part.partition_index)
+            if part.error_code:
+                context = f"Share group {group.group_id} in {where.topic}-{where.partition}"
+                return broker_error(part.error_code, context, part.error_message)
+            offsets[where] = ShareOffset(part.start_offset, part.lag, part.leader_epoch)
+    return offsets
+
+
+def alter_share_offsets_request(group_id: str, offsets: Mapping[TopicPartition, int]) -> AlterShareGroupOffsetsRequest:
+    """Build the request that sets the start offsets of a share group."""
+    made = AlterShareGroupOffsetsRequest
+    topics = [
+        made.AlterShareGroupOffsetsRequestTopic(
+            topic_name=name,
+            partitions=[
+                made.AlterShareGroupOffsetsRequestPartition(partition_index=where.partition, start_offset=offsets[where])
+                for where in some
+            ],
+        )
+        for name, some in by_topic(offsets)
+    ]
+    return made(group_id=group_id, topics=topics)
+
+
+def read_altered_share_offsets(
+    answer: AlterShareGroupOffsetsResponse, group_id: str
+) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+    """Yield (partition, its error or None) for each partition in the answer. Raises `BrokerError` if the group was refused."""
+    raise_for(answer.error_code, f"Group {group_id}", answer.error_message)
+    for topic in answer.responses:
+        for part in topic.partitions:
+            where = TopicPartition(topic.topic_name, part.partition_index)
+            context = f"Start offset of share group {group_id} in {where.topic}-{where.partition}"
+            yield where, outcome(part.error_code, None, context, part.error_message)
+
+
+def delete_share_offsets_request(group_id: str, topics: Iterable[str]) -> DeleteShareGroupOffsetsRequest:
+    topic = DeleteShareGroupOffsetsRequest.DeleteShareGroupOffsetsRequestTopic
+    return DeleteShareGroupOffsetsRequest(group_id=group_id, topics=[topic(topic_name=name) for name in topics])
+
+
+def read_deleted_share_offsets(answer: DeleteShareGroupOffsetsResponse, group_id: str) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (topic, its error or None) for each topic in the answer. Raises `BrokerError` if the group was refused."""
+    raise_for(answer.error_code, f"Group {group_id}", answer.error_message)
+    for topic in answer.responses:
+        context = f"Start offsets of share group {group_id} in topic {topic.topic_name}"
+        yield topic.topic_name, outcome(topic.error_code, None, context, topic.error_message)
+
+
+def offsets_of_groups_request(
+    group_ids: Iterable[str], partitions: Iterable[TopicPartition] | None, *, require_stable: bool
+) -> OffsetFetchRequest:
+    """Build the request for the committed offsets of several groups (KIP-709); `partitions` None means of all partitions."""
+    group, topic = OffsetFetchRequest.OffsetFetchRequestGroup, OffsetFetchRequest.OffsetFetchRequestTopics
+    topics = None if partitions is None else [topic(name=name, partition_indexes=some) for name, some in indexes(partitions)]
+    return OffsetFetchRequest(groups=[group(group_id=name, topics=topics) for name in group_ids], require_stable=require_stable)
+
+
+def read_offsets_of_groups(
+    answer: OffsetFetchResponse,
+) -> Iterator[tuple[str, dict[TopicPartition, OffsetAndMetadata] | KafkaError]]:
+    """Yield (group, its committed offsets by partition, or its error) for each group in the answer."""
+    for group in answer.groups:
+        if group.error_code:
+            yield group.group_id, broker_error(group.error_code, f"Group {group.group_id}")
+        else:
+            yield group.group_id, committed(read_fetch_offsets(group))
+
+
+def committed(
+    found: Iterable[tuple[TopicPartition, int, OffsetAndMetadata]],
+) -> dict[TopicPartition, OffsetAndMetadata] | KafkaError:
+    """Return the committed offsets among (partition, error code, offset), or the first error."""
+    offsets: Offsets = {}
+    for where, code, offset in found:
+        if code:
+            return broker_error(code, f"Committed offset of {where.topic}-{where.partition}")
+        if offset.offset != NOTHING_COMMITTED:
+            offsets[where] = offset
+    return offsets
 
 
 def leave_request(group_id: str, members: Iterable[GroupMember], reason: str) -> LeaveGroupRequest:
@@ -228,11 +386,11 @@ def leave_request(group_id: str, members: Iterable[GroupMember], reason: str) ->
     )
 
 
-def check_left(answer: LeaveGroupResponse, group_id: str) -> None:
-    """Raise an exception for the first member that the coordinator did not remove."""
+def read_left(answer: LeaveGroupResponse, group_id: str) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (member id, its error or None) for each member in the answer. Raises `BrokerError` if the group was refused."""
     raise_for(answer.error_code, f"Group {group_id}")
     for member in answer.members:
-        raise_for(member.error_code, f"Member {member.member_id} of group {group_id}")
+        yield member.member_id, outcome(member.error_code, None, f"Member {member.member_id} of group {group_id}")
 
 
 def heartbeat_of_leaving(group_id: str, member: GroupMember) -> ConsumerGroupHeartbeatRequest:
@@ -251,9 +409,10 @@ def delete_offsets_request(group_id: str, partitions: Iterable[TopicPartition]) 
     return OffsetDeleteRequest(group_id=group_id, topics=topics)
 
 
-def check_deleted_offsets(answer: OffsetDeleteResponse, group_id: str) -> None:
-    """Raise an exception if the group, or else the first partition with an error code, was refused."""
+def read_deleted_offsets(answer: OffsetDeleteResponse, group_id: str) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+    """Yield (partition, its error or None) for each partition in the answer. Raises `BrokerError` if the group was refused."""
     raise_for(answer.error_code, f"Group {group_id}")
     for topic in answer.topics:
         for part in topic.partitions:
-            raise_for(part.error_code, f"Committed offset of group {group_id} for {topic.name}-{part.partition_index}")
+            context = f"Committed offset of group {group_id} for {topic.name}-{part.partition_index}"
+            yield TopicPartition(topic.name, part.partition_index), outcome(part.error_code, None, context)

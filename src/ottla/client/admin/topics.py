@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from ottla.client.admin.results import outcome
 from ottla.client.arguments import check_mapping, each_is, short_repr, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, SettingError, raise_for
 from ottla.client.types import TopicPartition
 from ottla.wire.api.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -19,6 +22,7 @@ from ottla.wire.api.describe_configs import DescribeConfigsRequest, DescribeConf
 from ottla.wire.api.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from ottla.wire.api.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
 
+ID_BYTES = 16
 BROKER_DEFAULT = -1
 ALL_RECORDS = -1
 TOPIC_RESOURCE, BROKER_RESOURCE, LOGGERS_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE = 2, 4, 8, 16, 32
@@ -43,12 +47,34 @@ ConfigValue = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create. If a count is left out, the broker uses its `num.partitions` or `default.replication.factor`."""
+    """A topic to create. If a count is left out, the broker uses its `num.partitions` or `default.replication.factor`.
+
+    `assignments`, in place of counts, has the node ids of the replicas of each partition, by its number, preferred leaders first.
+    """
 
     name: str
     num_partitions: int = BROKER_DEFAULT
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, ConfigValue] = field(default_factory=dict)
+    assignments: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """The new total number of partitions of a topic. `assignments` has the node ids of the replicas of each new partition."""
+
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+class CreatedTopic(NamedTuple):
+    """A topic that was created, or would be. Counts are -1 and `configs` is empty before Kafka 2.4, the id zero before 2.8."""
+
+    name: str
+    topic_id: bytes
+    num_partitions: int
+    replication_factor: int
+    configs: dict[str, ConfigEntry]
 
 
 class ConfigResource(NamedTuple):
@@ -134,52 +160,129 @@ def source_name(source: int) -> str:
     return SOURCES.get(source, "unknown")
 
 
+def topics_by_name(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:
+    """Return new topics by name. Raises `TypeError`, and `SettingError` for a name that occurs twice."""
+    found: dict[str, NewTopic] = {}
+    for topic in each_is(NewTopic, "topics", topics):
+        if found.setdefault(topic.name, topic) is not topic:
+            raise SettingError(f"Topic {topic.name} is given twice: give each topic once.")
+    return found
+
+
 def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, validate_only: bool) -> CreateTopicsRequest:
-    config = CreateTopicsRequest.CreatableTopicConfig
+    config, assignment = CreateTopicsRequest.CreatableTopicConfig, CreateTopicsRequest.CreatableReplicaAssignment
     return CreateTopicsRequest(
         topics=[
             CreateTopicsRequest.CreatableTopic(
                 name=topic.name,
                 num_partitions=topic.num_partitions,
                 replication_factor=topic.replication_factor,
+                assignments=[
+                    assignment(partition_index=index, broker_ids=list(replicas))
+                    for index, replicas in check_mapping("assignments", topic.assignments).items()
+                ],
                 configs=[config(name=name, value=_text(value)) for name, value in check_mapping("configs", topic.configs).items()],
             )
-            for topic in each_is(NewTopic, "topics", topics)
+            for topic in topics
         ],
         timeout_ms=timeout_ms,
         validate_only=validate_only,
     )
 
 
+def read_created(answer: CreateTopicsResponse) -> Iterator[tuple[str, CreatedTopic | KafkaError]]:
+    """Yield (topic, its description or error) for each topic in the answer."""
+    for topic in answer.topics:
+        configs = {
+            each.name: ConfigEntry(each.name, each.value, each.read_only, each.is_sensitive, each.config_source)
+            for each in topic.configs or ()
+        }
+        made = CreatedTopic(topic.name, topic.topic_id, topic.num_partitions, topic.replication_factor, configs)
+        yield topic.name, outcome(topic.error_code, made, f"Topic {topic.name}", topic.error_message)
+
+
 def check_topics(answer: CreateTopicsResponse) -> None:
     """Raise an exception for the first topic that was not created."""
-    for topic in answer.topics:
-        raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
+    for _, created in read_created(answer):
+        if isinstance(created, KafkaError):
+            raise created
 
 
-def check_partitions(answer: CreatePartitionsResponse) -> None:
-    """Raise an exception for the first topic that got no new partitions."""
+def read_grown(answer: CreatePartitionsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (topic, its error or None) for each topic in the answer."""
     for result in answer.results:
-        raise_for(result.error_code, f"Topic {result.name}", result.error_message)
+        yield result.name, outcome(result.error_code, None, f"Topic {result.name}", result.error_message)
 
 
-def check_deleted(answer: DeleteTopicsResponse) -> None:
-    """Raise an exception for the first topic that was not deleted."""
+def read_deleted(answer: DeleteTopicsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (topic, its error or None) for each topic in the answer to a request with names."""
     for topic in answer.responses:
-        raise_for(topic.error_code, f"Topic {topic.name}", topic.error_message)
+        yield topic.name or "", outcome(topic.error_code, None, f"Topic {topic.name}", topic.error_message)
 
 
-def create_partitions_request(counts: Mapping[str, int], timeout_ms: int) -> CreatePartitionsRequest:
+def read_deleted_ids(answer: DeleteTopicsResponse) -> Iterator[tuple[bytes, KafkaError | None]]:
+    """Yield (topic id, the topic's error or None) for each topic in the answer to a request with ids."""
+    for topic in answer.responses:
+        context = f"Topic {id_text(topic.topic_id)}"
+        yield bytes(topic.topic_id), outcome(topic.error_code, None, context, topic.error_message)
+
+
+def id_text(topic_id: bytes) -> str:
+    """Return a topic id as Kafka prints it."""
+    return urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def checked_ids(topic_ids: Iterable[object]) -> list[bytes]:
+    """Return topic ids of 16 bytes, each given as bytes or as Kafka prints it. Raises `TypeError`, `SettingError`."""
+    return [_checked_id(each) for each in topic_ids]
+
+
+def _checked_id(given: object) -> bytes:
+    if isinstance(given, str):
+        with suppress(ValueError):
+            given = urlsafe_b64decode(given + "=" * (-len(given) % 4))
+        if isinstance(given, str):
+            raise SettingError(
+                f"{given!r} is not a topic's id: ids have 22 characters, as describe_topics() and Kafka's tools show."
+            )
+    if not isinstance(given, bytes):
+        raise TypeError(f"A topic's id is bytes or a string, not {short_repr(given)}.")
+    if len(given) != ID_BYTES:
+        raise SettingError(f"A topic's id has {ID_BYTES} bytes, not {len(given)}: take topic_id of describe_topics().")
+    return given
+
+
+def create_partitions_request(
+    counts: Mapping[str, int | NewPartitions], timeout_ms: int, *, validate_only: bool
+) -> CreatePartitionsRequest:
     """Build the request that adds partitions. `counts` maps each topic to its new total number of partitions."""
-    topic = CreatePartitionsRequest.CreatePartitionsTopic
-    wanted = check_mapping("counts", counts).items()
+    topic, assignment = CreatePartitionsRequest.CreatePartitionsTopic, CreatePartitionsRequest.CreatePartitionsAssignment
+    wanted = {
+        name: count if isinstance(count, NewPartitions) else NewPartitions(whole("The number of partitions", count))
+        for name, count in counts.items()
+    }
     return CreatePartitionsRequest(
-        topics=[topic(name=name, count=count, assignments=None) for name, count in wanted], timeout_ms=timeout_ms
+        topics=[
+            topic(
+                name=name,
+                count=new.total_count,
+                assignments=None if new.assignments is None else [assignment(broker_ids=list(each)) for each in new.assignments],
+            )
+            for name, new in wanted.items()
+        ],
+        timeout_ms=timeout_ms,
+        validate_only=validate_only,
     )
 
 
 def delete_topics_request(names: Iterable[str], timeout_ms: int) -> DeleteTopicsRequest:
     return DeleteTopicsRequest(topic_names=names_of("A topic's name", names), timeout_ms=timeout_ms)
+
+
+def delete_ids_request(topic_ids: Iterable[bytes], timeout_ms: int) -> DeleteTopicsRequest:
+    """Build the request that deletes topics by id (KIP-516, Kafka 2.8)."""
+    named = DeleteTopicsRequest.DeleteTopicState
+    return DeleteTopicsRequest(topics=[named(topic_id=topic_id) for topic_id in topic_ids], timeout_ms=timeout_ms)
 
 
 def alter_configs_request(

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from ottla.client.connection.frames import FrameReader
-from ottla.client.connection.older_brokers import fit
+from ottla.client.connection.older_brokers import fit, newest
 from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, versions_of
 from ottla.client.errors import Closed, ConnectionFailed, KafkaError, NotSupported, SettingError, TimedOut, broker_error
 from ottla.ports import Buffer, Part
@@ -134,10 +134,12 @@ class ClientConnection:
             raise not_shared(body.WIRE.key)
         if most is not None:
             version = min(version, most)
+        version = newest(version, body)
+        fitted = fit(version, body)
         try:
-            return self._encode(version, fit(version, body), token, expect=expect)
+            return self._encode(version, fitted, token, expect=expect)
         except Unencodable as error:
-            raise _unsent(body, error) from error
+            raise _unsent(fitted, error) from error
 
     def pass_on(self, token: object) -> None:
         """Register a request that the caller sends as a whole frame. Its answer is returned as a frame without the size field."""

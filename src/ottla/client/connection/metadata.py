@@ -6,7 +6,7 @@ newer one (KIP-320), so an outdated response changes no leader.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.client.errors import raise_for
@@ -20,7 +20,11 @@ NO_TOPIC_ID = bytes(16)
 
 
 class PartitionInfo(NamedTuple):
-    """A partition. `leader` is a node id, or -1 with the reason in `error_code`. `replicas` and `isr` are node ids."""
+    """A partition. `leader` is a node id, or -1 with the reason in `error_code`. `replicas` and `isr` are node ids.
+
+    The other replicas are those that are offline, those that may lead though they are not in sync, and the last known of these
+    (KIP-966). `Admin.describe_topics` has them.
+    """
 
     partition: int
     leader: int
@@ -28,16 +32,23 @@ class PartitionInfo(NamedTuple):
     error_code: int
     replicas: list[int]
     isr: list[int]
+    offline_replicas: Sequence[int] = ()
+    eligible_leader_replicas: Sequence[int] = ()
+    last_known_elr: Sequence[int] = ()
 
 
 class TopicInfo(NamedTuple):
-    """A topic with its `partitions` by index. It is usable only if `error_code` is 0."""
+    """A topic with its `partitions` by index. It is usable only if `error_code` is 0.
+
+    `authorized_operations` are the words of what this client may do with the topic, if they were requested.
+    """
 
     name: str
     topic_id: bytes
     error_code: int
     is_internal: bool
     partitions: dict[int, PartitionInfo]
+    authorized_operations: frozenset[str] | None = None
 
 
 def metadata_request(topics: Collection[str] | None, *, allow_auto_topic_creation: bool) -> MetadataRequest:

@@ -13,6 +13,7 @@ from ottla.client.admin.features import UPGRADE
 from ottla.client.admin.topics import BROKER_DEFAULT, CLIENT_METRICS_RESOURCE
 from ottla.client.errors import NotSupported
 from ottla.wire.api.create_topics import CreateTopicsRequest
+from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
@@ -29,6 +30,8 @@ TIMES_FROM_PRODUCE: Final = 2
 CREATION_FROM_METADATA: Final = 4
 STABLE_FROM_OFFSET_FETCH: Final = 7
 """The version of OffsetFetch from which brokers can withhold the offsets of open transactions (KIP-447)."""
+ONE_GROUP_TO_OFFSET_FETCH: Final = 7
+"""The last version of OffsetFetch for one group. Later versions are for several groups (KIP-709)."""
 ALL_FROM_OFFSET_FETCH: Final = 2
 """The version of OffsetFetch from which a request need not name partitions (KIP-88)."""
 STATES_FROM_LIST_GROUPS, TYPES_FROM_LIST_GROUPS = 4, 5
@@ -37,6 +40,8 @@ SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """The version of LeaveGroup from which several members can leave with one request (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
 """The version of Fetch from which brokers return the first message whole, even if it exceeds the limits (KIP-74)."""
+IDS_FROM_DELETE_TOPICS: Final = 6
+"""The version of DeleteTopics from which topics are named by name or by id (KIP-516)."""
 ISOLATION_FROM_FETCH: Final = 4
 """The version of Fetch from which it can leave out records of open and aborted transactions (KIP-98)."""
 SEVERAL_FROM_FIND_COORDINATOR: Final = 4
@@ -53,6 +58,13 @@ DEFAULTS_FROM_CREATE_TOPICS: Final = 4
 """The version of CreateTopics from which brokers have defaults for the numbers of partitions and of replicas (KIP-464)."""
 
 
+def newest(version: int, body: Message) -> int:
+    """Return `version`, or an older one if `body` has the fields of the older one only."""
+    if isinstance(body, OffsetFetchRequest) and not body.groups:
+        return min(version, ONE_GROUP_TO_OFFSET_FETCH)
+    return version
+
+
 def fit(version: int, body: Message) -> Message:
     """Return the request `body` without the fields that `version` does not have.
 
@@ -64,7 +76,7 @@ def fit(version: int, body: Message) -> Message:
         # From version 1 on, null means all topics; in version 0, the empty list does. Versions before 4 always create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)
     if isinstance(body, OffsetFetchRequest) and version < STABLE_FROM_OFFSET_FETCH:
-        if version < ALL_FROM_OFFSET_FETCH and body.topics is None:
+        if version < ALL_FROM_OFFSET_FETCH and body.topics is None and not body.groups:
             raise NotSupported(
                 "Listing all offsets of a group needs Kafka 0.10.2 or newer: name partitions, or use a newer broker."
             )
@@ -84,6 +96,9 @@ def _fitted_administration(version: int, body: Message) -> Message:
         return _update_features(body)
     if isinstance(body, CreateTopicsRequest) and version < DEFAULTS_FROM_CREATE_TOPICS:
         return _without_defaults(body)
+    if isinstance(body, DeleteTopicsRequest) and version >= IDS_FROM_DELETE_TOPICS and body.topic_names:
+        named = DeleteTopicsRequest.DeleteTopicState
+        return replace(body, topics=[named(name=name) for name in body.topic_names])
     if isinstance(body, DescribeConfigsRequest) and version < DOCUMENTATION_FROM_DESCRIBE_CONFIGS:
         with_synonyms = body.include_synonyms and version >= SYNONYMS_FROM_DESCRIBE_CONFIGS
         return replace(body, include_synonyms=with_synonyms, include_documentation=False)

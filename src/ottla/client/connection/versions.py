@@ -1,7 +1,7 @@
 """The request versions that this client uses, and their negotiation with a broker (KIP-511).
 
-Newer versions are left out if they name topics only by id, cover several groups at once, or serve only brokers. No client here
-needs these. `older_brokers` adapts requests to older versions.
+Newer versions are left out if they name topics only by id, or serve only brokers. No client here needs these. `older_brokers`
+adapts requests to older versions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 DESCRIBE_GROUPS, LIST_GROUPS, API_VERSIONS, CREATE_TOPICS, DELETE_TOPICS = 15, 16, 18, 19, 20
 DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, OFFSET_DELETE = 21, 44, 47
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE, SHARE_GROUP_DESCRIBE, STREAMS_GROUP_DESCRIBE = 68, 69, 77, 89
-DESCRIBE_SHARE_GROUP_OFFSETS = 90
+DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS = 90, 91, 92
+DESCRIBE_TOPIC_PARTITIONS, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, UNREGISTER_CONTROLLER = 75, 80, 81, 94
 ADD_PARTITIONS_TO_TXN, ADD_OFFSETS_TO_TXN, END_TXN, TXN_OFFSET_COMMIT = 24, 25, 26, 28
 UPDATE_FEATURES, DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS, LIST_TRANSACTIONS, WRITE_TXN_MARKERS = 57, 61, 65, 66, 27
 DESCRIBE_CLIENT_QUOTAS, ALTER_CLIENT_QUOTAS = 48, 49
@@ -33,10 +34,10 @@ INIT_PRODUCER_ID, DESCRIBE_CONFIGS, CREATE_PARTITIONS, DELETE_GROUPS, DESCRIBE_C
 SPOKEN: Mapping[int, tuple[int, int]] = {
     PRODUCE: (0, 12),
     FETCH: (0, 16),
-    LIST_OFFSETS: (0, 9),
+    LIST_OFFSETS: (0, 11),
     METADATA: (0, 13),
     OFFSET_COMMIT: (0, 9),
-    OFFSET_FETCH: (0, 7),
+    OFFSET_FETCH: (0, 9),
     FIND_COORDINATOR: (0, 4),
     JOIN_GROUP: (0, 9),
     HEARTBEAT: (0, 4),
@@ -47,7 +48,7 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     SASL_HANDSHAKE: (0, 1),
     API_VERSIONS: (0, 5),
     CREATE_TOPICS: (0, 7),
-    DELETE_TOPICS: (0, 5),
+    DELETE_TOPICS: (0, 6),
     DELETE_RECORDS: (0, 2),
     INIT_PRODUCER_ID: (0, 6),
     ADD_PARTITIONS_TO_TXN: (0, 3),
@@ -66,12 +67,12 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     DESCRIBE_QUORUM: (0, 2),
     UNREGISTER_BROKER: (0, 0),
     LIST_CONFIG_RESOURCES: (0, 1),
-    DELETE_GROUPS: (0, 2),
+    DELETE_GROUPS: (0, 3),
     ELECT_LEADERS: (0, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 1),
-    ALTER_PARTITION_REASSIGNMENTS: (0, 0),
+    ALTER_PARTITION_REASSIGNMENTS: (0, 1),
     LIST_PARTITION_REASSIGNMENTS: (0, 0),
-    DESCRIBE_CLUSTER: (0, 1),
+    DESCRIBE_CLUSTER: (0, 2),
     DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ALTER_USER_SCRAM_CREDENTIALS: (0, 0),
     UPDATE_FEATURES: (0, 2),
@@ -90,6 +91,12 @@ SPOKEN: Mapping[int, tuple[int, int]] = {
     SHARE_GROUP_DESCRIBE: (1, 1),
     STREAMS_GROUP_DESCRIBE: (0, 1),
     DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
+    ALTER_SHARE_GROUP_OFFSETS: (0, 0),
+    DELETE_SHARE_GROUP_OFFSETS: (0, 0),
+    DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+    ADD_RAFT_VOTER: (0, 1),
+    REMOVE_RAFT_VOTER: (0, 0),
+    UNREGISTER_CONTROLLER: (0, 0),
 }
 """API key -> lowest and highest version that this client can encode and decode."""
 
@@ -153,7 +160,12 @@ _INSTEAD = {
     SASL_AUTHENTICATE: "SaslAuthenticate needs Kafka 1.0 or newer.",
     DELETE_GROUPS: "deleting groups needs Kafka 1.1 or newer.",
     OFFSET_DELETE: "deleting committed offsets needs Kafka 2.4 or newer.",
-    DESCRIBE_SHARE_GROUP_OFFSETS: "share groups need Kafka 4.1 or newer.",
+    **dict.fromkeys(
+        (DESCRIBE_SHARE_GROUP_OFFSETS, ALTER_SHARE_GROUP_OFFSETS, DELETE_SHARE_GROUP_OFFSETS),
+        "share groups need Apache Kafka 4.1 or newer.",
+    ),
+    **dict.fromkeys((ADD_RAFT_VOTER, REMOVE_RAFT_VOTER), "only KRaft clusters of Kafka 3.9 or newer change their voters."),
+    UNREGISTER_CONTROLLER: "only KRaft clusters of Kafka 4.4 or newer remove registrations of controllers.",
     CONSUMER_GROUP_HEARTBEAT: "group_protocol=consumer needs Kafka 4.0 or newer: set classic, or use a newer broker.",
     JOIN_GROUP: "consumer groups need Kafka 0.9 or newer. Call assign(), or use a newer broker.",
     INIT_PRODUCER_ID: "idempotence needs Kafka 0.11 or newer. Set enable_idempotence=False, or use a newer broker.",

@@ -87,10 +87,12 @@ def fetch_offsets_request(
     return OffsetFetchRequest(group_id=group_id, topics=topics, require_stable=require_stable)
 
 
-def read_fetch_offsets(answer: OffsetFetchResponse) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
+def read_fetch_offsets(
+    answer: OffsetFetchResponse | OffsetFetchResponse.OffsetFetchResponseGroup,
+) -> Iterator[tuple[TopicPartition, int, OffsetAndMetadata]]:
     """Yield (partition, error code, offset) for each partition in the answer.
 
-    The answer also has an `error_code` of its own, which the caller must check first.
+    `answer` is about one group, or is a part of an answer that is. It also has an `error_code`, which the caller must check first.
     """
     for topic in answer.topics:
         for part in topic.partitions:

@@ -6,8 +6,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from ottla.client.arguments import whole
-from ottla.client.types import MAX_TIMESTAMP, OffsetAndTimestamp, TopicPartition
+from ottla.client.errors import NotSupported
+from ottla.client.types import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    MAX_TIMESTAMP,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+
+_SINCE = {
+    MAX_TIMESTAMP: ("MAX_TIMESTAMP", 7, "3.0"),
+    EARLIEST_LOCAL_TIMESTAMP: ("EARLIEST_LOCAL_TIMESTAMP", 8, "3.5"),
+    LATEST_TIERED_TIMESTAMP: ("LATEST_TIERED_TIMESTAMP", 9, "3.9"),
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: ("EARLIEST_PENDING_UPLOAD_TIMESTAMP", 11, "4.2"),
+}
+"""Value in place of a timestamp -> (its name, the first version of ListOffsets, the first release of Kafka)."""
 
 NO_REPLICA = -1
 """The replica id of consumers. Any other id is the id of a follower, to which brokers also return records above the high watermark.
@@ -15,8 +31,14 @@ NO_REPLICA = -1
 
 
 def checked_timestamp(given: object) -> int:
-    """Return `given` if it is a timestamp in ms, or EARLIEST_, LATEST_ or MAX_TIMESTAMP. Raises `TypeError`, `SettingError`."""
-    return whole("A timestamp", given, MAX_TIMESTAMP)
+    """Return `given` if it is a timestamp in ms, or one of the values in place of one. Raises `TypeError`, `SettingError`."""
+    return whole("A timestamp", given, EARLIEST_PENDING_UPLOAD_TIMESTAMP)
+
+
+def check_served(timestamp: int, version: int) -> NotSupported | None:
+    """Return the exception for a value in place of a timestamp that `version` of ListOffsets does not have."""
+    name, since, release = _SINCE.get(timestamp, ("", 0, ""))
+    return NotSupported(f"Offsets of {name} need Kafka {release} or newer: use a newer broker.") if version < since else None
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> Iterator[tuple[str, list[TopicPartition]]]:

@@ -16,8 +16,9 @@ from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
 from ottla.client.admin.quotas import ClientQuota
 from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.results import CallOptions, ResultList, Results
 from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
-from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, NewTopic
+from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, CreatedTopic, NewPartitions, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
@@ -60,9 +61,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the client's metrics, with the names and groups of Kafka's Java client."""
         return self._background.do(self._async.metrics)
 
-    def create_topics(self, topics: Iterable[NewTopic], *, validate_only: bool = False) -> None:
-        """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4)."""
-        self._background.run(self._async.create_topics(topics, validate_only=validate_only))
+    def create_topics(
+        self, topics: Iterable[NewTopic], *, validate_only: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[str, CreatedTopic]:
+        """Create topics; with `validate_only`, only check whether the broker would create them (KIP-4). Return them by name."""
+        return self._background.run(self._async.create_topics(topics, validate_only=validate_only, **options))
 
     def create_topic(
         self,
@@ -70,46 +73,70 @@ class Admin(BlockingClient[AsyncAdmin]):
         num_partitions: int = admin.BROKER_DEFAULT,
         replication_factor: int = admin.BROKER_DEFAULT,
         configs: Mapping[str, ConfigValue] | None = None,
-    ) -> None:
+    ) -> CreatedTopic:
         """Create a topic. If a count is left out, the broker uses its default."""
-        self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))
+        return self._background.run(self._async.create_topic(name, num_partitions, replication_factor, configs))
 
-    def create_partitions(self, counts: Mapping[str, int]) -> None:
+    def create_partitions(
+        self, counts: Mapping[str, int | NewPartitions], *, validate_only: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[str, None]:
         """Add partitions to topics. `counts` maps each topic to its new total number of partitions (KIP-195)."""
-        self._background.run(self._async.create_partitions(counts))
+        return self._background.run(self._async.create_partitions(counts, validate_only=validate_only, **options))
 
-    def delete_topics(self, *names: str) -> None:
+    def delete_topics(self, *names: str, **options: Unpack[CallOptions]) -> Results[str, None]:
         """Delete topics with all their records. Raises `UnknownTopic` if one does not exist."""
-        self._background.run(self._async.delete_topics(*names))
+        return self._background.run(self._async.delete_topics(*names, **options))
+
+    def delete_topics_by_id(self, *topic_ids: bytes | str, **options: Unpack[CallOptions]) -> Results[bytes, None]:
+        """Delete topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 2.8). A topic made anew has another id."""
+        return self._background.run(self._async.delete_topics_by_id(*topic_ids, **options))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
         """Return the names of all topics, sorted; internal topics (`__consumer_offsets`) only with `internal`."""
         return self._background.run(self._async.list_topics(internal=internal))
 
-    def describe_topics(self, *names: str) -> dict[str, TopicInfo]:
-        """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist."""
-        return self._background.run(self._async.describe_topics(*names))
+    def list_topic_ids(self, *, internal: bool = False) -> dict[str, bytes]:
+        """Return the ids of all topics, sorted by name; internal topics only with `internal`. Ids are zero before Kafka 2.8."""
+        return self._background.run(self._async.list_topic_ids(internal=internal))
 
-    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[TopicPartition, int]:
+    def describe_topics(
+        self, *names: str, authorized_operations: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[str, TopicInfo]:
+        """Return the partitions, leaders and replicas of topics, by name. Raises `UnknownTopic` if one does not exist.
+
+        With `authorized_operations`, return what this client may do (KIP-430, Kafka 2.3).
+        """
+        return self._background.run(self._async.describe_topics(*names, authorized_operations=authorized_operations, **options))
+
+    def describe_topics_by_id(
+        self, *topic_ids: bytes | str, authorized_operations: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[bytes, TopicInfo]:
+        """Return topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 3.1)."""
+        return self._background.run(
+            self._async.describe_topics_by_id(*topic_ids, authorized_operations=authorized_operations, **options)
+        )
+
+    def delete_records(self, before: Mapping[tuple[str, int], int], **options: Unpack[CallOptions]) -> Results[TopicPartition, int]:
         """Delete records (KIP-107), and return the new first offsets.
 
         `before` maps each (topic, partition) to the offset before which all records are deleted; -1 deletes all. Raises
         `OffsetOutOfRange` for an offset beyond the high watermark, and `UnknownTopic`.
         """
-        return self._background.run(self._async.delete_records(before))
+        return self._background.run(self._async.delete_records(before, **options))
 
     def list_offsets(
-        self, wanted: Mapping[tuple[str, int], int], *, read_committed: bool = False
-    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        self, wanted: Mapping[tuple[str, int], int], *, read_committed: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[TopicPartition, OffsetAndTimestamp]:
         """Find offsets by timestamp (KIP-79).
 
-        `wanted` maps each (topic, partition) to a timestamp in ms, or to EARLIEST_TIMESTAMP, LATEST_TIMESTAMP or MAX_TIMESTAMP of
-        `ottla.client.types`. The result is the first record of that time or later, with offset -1 if there is none; for
-        LATEST_TIMESTAMP the offset of the next record, with `read_committed` at most the first offset of an open transaction.
+        `wanted` maps each (topic, partition) to a timestamp in ms, or to EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP,
+        EARLIEST_LOCAL_TIMESTAMP, LATEST_TIERED_TIMESTAMP or EARLIEST_PENDING_UPLOAD_TIMESTAMP of `ottla.client.types`. The result
+        is the first record of that time or later, with offset -1 if there is none; for LATEST_TIMESTAMP the offset of the next
+        record, with `read_committed` at most the first offset of an open transaction.
 
-        Raises `UnknownTopic`, and `NotSupported` for MAX_TIMESTAMP before Kafka 3.0.
+        Raises `UnknownTopic`, and `NotSupported` for values that a broker is too old for, such as MAX_TIMESTAMP before Kafka 3.0.
         """
-        return self._background.run(self._async.list_offsets(wanted, read_committed=read_committed))
+        return self._background.run(self._async.list_offsets(wanted, read_committed=read_committed, **options))
 
     def alter_configs(
         self,
@@ -159,68 +186,109 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the settings in force for a broker, by name."""
         return self._background.run(self._async.describe_broker_configs(node_id))
 
-    def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[GroupListing]:
+    def list_groups(
+        self,
+        *,
+        states: Iterable[str] = (),
+        types: Iterable[str] = (),
+        protocol_types: Iterable[str] = (),
+        **options: Unpack[CallOptions],
+    ) -> ResultList[GroupListing]:
         """Return the groups of all brokers, sorted by id. Without filters, return all of them.
 
         `states` are Kafka's names: Stable, Empty … (KIP-518). `types` are classic, consumer, share and streams (KIP-848).
+        `protocol_types` are consumer, connect, share … The `errors` are those of brokers, by node id.
         """
-        return self._background.run(self._async.list_groups(states=states, types=types))
+        return self._background.run(self._async.list_groups(states=states, types=types, protocol_types=protocol_types, **options))
 
     def describe_group(self, group_id: str) -> GroupDescription:
         """Return the state and the members of a group of any kind. A group that does not exist has the state Dead."""
         return self._background.run(self._async.describe_group(group_id))
 
-    def describe_groups(self, *group_ids: str) -> dict[str, GroupDescription]:
+    def describe_groups(
+        self, *group_ids: str, authorized_operations: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[str, GroupDescription]:
         """Return the states and the members of groups by id: classic, consumer (KIP-848), share and streams groups.
 
-        A group that does not exist has the state Dead.
+        A group that does not exist has the state Dead. With `authorized_operations`, return what this client may do (KIP-430).
         """
-        return self._background.run(self._async.describe_groups(*group_ids))
+        return self._background.run(self._async.describe_groups(*group_ids, authorized_operations=authorized_operations, **options))
 
-    def list_group_offsets(self, group_id: str, *, require_stable: bool = True) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that a group has committed.
+    def list_group_offsets(
+        self, group_id: str, partitions: Iterable[tuple[str, int]] | None = None, *, require_stable: bool = True
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that a group has committed, in `partitions` or in all.
 
         With `require_stable`, wait for transactions that are committing offsets (KIP-447).
         """
-        return self._background.run(self._async.list_group_offsets(group_id, require_stable=require_stable))
+        return self._background.run(self._async.list_group_offsets(group_id, partitions, require_stable=require_stable))
 
     def list_offsets_of_groups(
-        self, *group_ids: str, require_stable: bool = True
-    ) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-        """Return the offsets that groups have committed, by group id. `require_stable` is that of `list_group_offsets`."""
-        return self._background.run(self._async.list_offsets_of_groups(*group_ids, require_stable=require_stable))
+        self,
+        *group_ids: str,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        require_stable: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> Results[str, dict[TopicPartition, OffsetAndMetadata]]:
+        """Return the offsets that classic, consumer and streams groups have committed, by group id.
 
-    def list_share_group_offsets(self, *group_ids: str) -> dict[str, dict[TopicPartition, ShareOffset]]:
+        `partitions` and `require_stable` are those of `list_group_offsets`.
+        """
+        return self._background.run(
+            self._async.list_offsets_of_groups(*group_ids, partitions=partitions, require_stable=require_stable, **options)
+        )
+
+    def list_share_group_offsets(
+        self, *group_ids: str, partitions: Iterable[tuple[str, int]] | None = None, **options: Unpack[CallOptions]
+    ) -> Results[str, dict[TopicPartition, ShareOffset]]:
         """Return the positions of share groups by group id and partition, with their lag (KIP-932; the lag since Kafka 4.2)."""
-        return self._background.run(self._async.list_share_group_offsets(*group_ids))
+        return self._background.run(self._async.list_share_group_offsets(*group_ids, partitions=partitions, **options))
 
-    def alter_group_offsets(self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
+    def alter_share_group_offsets(
+        self, group_id: str, offsets: Mapping[Place, int], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartition, None]:
+        """Set the start offsets of a share group without members, by (topic, partition) (KIP-932)."""
+        return self._background.run(self._async.alter_share_group_offsets(group_id, offsets, **options))
+
+    def delete_share_group_offsets(self, group_id: str, *topics: str, **options: Unpack[CallOptions]) -> Results[str, None]:
+        """Delete the start offsets of a share group without members in topics (KIP-932)."""
+        return self._background.run(self._async.delete_share_group_offsets(group_id, *topics, **options))
+
+    def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[Place, OffsetAndMetadata | int], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartition, None]:
         """Commit offsets, by (topic, partition), for a group without members, whose consumers then continue from them.
 
         Raises `BrokerError` (UNKNOWN_MEMBER_ID) for a group that has members, and `UnknownTopic` before anything is committed.
+        With `check=False`, the offsets of all partitions that exist are committed.
         """
-        self._background.run(self._async.alter_group_offsets(group_id, offsets))
+        return self._background.run(self._async.alter_group_offsets(group_id, offsets, **options))
 
-    def delete_groups(self, *group_ids: str) -> None:
-        """Delete groups that have no members, with their committed offsets (KIP-229).
+    def delete_groups(self, *group_ids: str, **options: Unpack[CallOptions]) -> Results[str, None]:
+        """Delete groups of any kind that have no members, with their committed offsets (KIP-229).
 
         Raises `BrokerError`, such as NON_EMPTY_GROUP for a group that has members.
         """
-        self._background.run(self._async.delete_groups(*group_ids))
+        return self._background.run(self._async.delete_groups(*group_ids, **options))
 
-    def delete_group_offsets(self, group_id: str, partitions: Iterable[tuple[str, int]]) -> None:
+    def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[tuple[str, int]], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartition, None]:
         """Delete committed offsets of a group that does not subscribe to their topics (KIP-496, Kafka 2.4).
 
         Raises `BrokerError`, such as GROUP_SUBSCRIBED_TO_TOPIC or GROUP_ID_NOT_FOUND.
         """
-        self._background.run(self._async.delete_group_offsets(group_id, partitions))
+        return self._background.run(self._async.delete_group_offsets(group_id, partitions, **options))
 
-    def remove_members(self, group_id: str, members: Iterable[str] | None, *, reason: str | None = None) -> list[GroupMember]:
+    def remove_members(
+        self, group_id: str, members: Iterable[str] | None, *, reason: str | None = None, **options: Unpack[CallOptions]
+    ) -> ResultList[GroupMember]:
         """Remove members from a classic or consumer group by member ids or instance ids (None: all). Return these members.
 
-        A consumer that still runs joins again. Raises `BrokerError` (UNKNOWN_MEMBER_ID) before any is removed.
+        A consumer that still runs joins again. Raises `BrokerError` (UNKNOWN_MEMBER_ID) before any is removed. The `errors` are
+        those of members that were not removed, by member id.
         """
-        return self._background.run(self._async.remove_members(group_id, members, reason=reason))
+        return self._background.run(self._async.remove_members(group_id, members, reason=reason, **options))
 
     def list_transactions(
         self,
