@@ -35,7 +35,7 @@ THREADS = {
     "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"
     "    Apart from them, only one thread may use a consumer at a time.",
 }
-OF_THE_MODULE = {"consumer": "Partition", "producer": "Servers"}
+OF_THE_MODULE = {"consumer": "Partition"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",

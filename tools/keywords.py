@@ -29,10 +29,13 @@ from __future__ import annotations
 {}from typing import {}TypedDict
 '''
 IMPORTS = [
-    "from ottla.client.consumer.assignors import PartitionAssignor",
+    "from ottla.client.consumer.assignors import PartitionAssignor, StrategyName",
     "from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor",
     "from ottla.client.serializers import Deserialize, FormatName, Serialize",
     "from ottla.schemas.registry_values import RegistrySerializer",
+    "",
+    "Servers = str | Sequence[str] | Set[str]",
+    '"""Addresses of brokers, as host:port: separated by commas, or one by one. Type checkers refuse a dict."""',
     "",
 ]
 
@@ -51,7 +54,9 @@ def client_page() -> str:
     }
     lines = [
         HEAD.format(
-            "The settings of clients as keyword arguments.", "from collections.abc import Callable, Iterable\n", "Literal, "
+            "The settings of clients as keyword arguments.",
+            "from collections.abc import Callable, Iterable, Sequence, Set\n",
+            "Literal, ",
         ),
         *IMPORTS,
     ]

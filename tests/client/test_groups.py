@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import ottla
+from ottla.client.consumer.assignors import StrategyName
 from ottla.client.keywords import ConsumerKeywords
 from tests.client.test_producer_consumer import drain, fill, reader
 from tests.support.peers import Peer
@@ -67,7 +68,7 @@ def test_committing_in_a_loop_counts_the_record_in_hand(broker: Peer, topic: str
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "sticky", "cooperative-sticky"])
-def test_two_members_share_and_the_one_that_stays_takes_over(broker: Peer, topic: str, group: str, strategy: str) -> None:
+def test_two_members_share_and_the_one_that_stays_takes_over(broker: Peer, topic: str, group: str, strategy: StrategyName) -> None:
     heard: list[tuple[str, frozenset[ottla.TopicPartition]]] = []
     settings: ConsumerKeywords = {"group_id": group, "partition_assignment_strategy": strategy, "heartbeat_interval_ms": 100}
     with reader(

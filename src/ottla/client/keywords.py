@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from typing import Literal, TypedDict
 
-from ottla.client.consumer.assignors import PartitionAssignor
+from ottla.client.consumer.assignors import PartitionAssignor, StrategyName
 from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor
 from ottla.client.serializers import Deserialize, FormatName, Serialize
 from ottla.schemas.registry_values import RegistrySerializer
+
+Servers = str | Sequence[str] | Set[str]
+"""Addresses of brokers, as host:port: separated by commas, or one by one. Type checkers refuse a dict."""
 
 
 class ClientKeywords(TypedDict, total=False):
@@ -36,7 +39,7 @@ class ClientKeywords(TypedDict, total=False):
     """The certificates of that key, as PEM text."""
     ssl_key_password: str | None
     """The password of an encrypted private key."""
-    ssl_endpoint_identification_algorithm: str
+    ssl_endpoint_identification_algorithm: Literal["https", ""]
     """https: a broker's certificate must match its host name; "" accepts any host name."""
     ssl_enabled_protocols: str | Iterable[str]
     """The enabled versions of TLS:  TLSv1.2, TLSv1.3."""
@@ -52,7 +55,7 @@ class ClientKeywords(TypedDict, total=False):
     """The user's password."""
     sasl_jaas_config: str | None
     """The login module with name and password, as in a file for Java clients (--command-config)."""
-    sasl_oauthbearer_token_callback: object | None
+    sasl_oauthbearer_token_callback: Callable[[], str] | None
     """A function without arguments that returns an OAUTHBEARER token; it is called on another thread."""
     sasl_oauthbearer_token_endpoint_url: str | None
     """The token endpoint, https://host/path (client credentials), or file:///path of a file with a token."""
@@ -179,7 +182,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     """The time without a heartbeat after which the group removes a member."""
     heartbeat_interval_ms: int
     """The interval of a member's heartbeats."""
-    partition_assignment_strategy: str | PartitionAssignor | Iterable[str | PartitionAssignor]
+    partition_assignment_strategy: StrategyName | PartitionAssignor | Iterable[StrategyName | PartitionAssignor]
     """The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky, or a `PartitionAssignor`."""
     group_protocol: Literal["classic", "consumer", "auto"]
     """The group's protocol: classic, consumer (KIP-848: the coordinator assigns partitions), or auto (consumer where served)."""
@@ -193,7 +196,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     """The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy."""
     interceptors: Iterable[ConsumerInterceptor]
     """Objects that see and may replace records before the user gets them: on_consume, on_commit."""
-    bootstrap_servers: str | Iterable[str]
+    bootstrap_servers: Servers
     """The brokers to contact first, as host:port; several as a list, or separated by commas."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from ottla.client.arguments import check_mapping, places
 from ottla.client.errors import SettingError
@@ -210,3 +210,5 @@ STRATEGIES: dict[str, AssignmentStrategy] = {
     "cooperative-sticky": AssignmentStrategy(assign_cooperative_sticky, cooperative=True),
 }
 """The strategies, by the protocol names on which the members of a group agree."""
+StrategyName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
+assert set(STRATEGIES) == set(get_args(StrategyName))

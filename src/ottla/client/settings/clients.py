@@ -108,7 +108,7 @@ class ClientSettings(SecureSettings):
         "localhost:9092",
         _servers,
         "The brokers to contact first, as host:port; several as a list, or separated by commas.",
-        given="str | Iterable[str]",
+        given="Servers",
     )
     client_id: str | None = declare(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
     request_timeout_ms: int = declare(30_000, at_least(1), "The timeout of one request.")
@@ -296,7 +296,7 @@ class ConsumerSettings(DiscoverySettings):
         ("range", "cooperative-sticky"),
         _strategies,
         "The partition assignors, in order of preference: range, roundrobin, sticky, cooperative-sticky, or a `PartitionAssignor`.",
-        given="str | PartitionAssignor | Iterable[str | PartitionAssignor]",
+        given="StrategyName | PartitionAssignor | Iterable[StrategyName | PartitionAssignor]",
     )
     group_protocol: str = declare(
         "classic",

@@ -70,7 +70,10 @@ class SecureSettings:
     ssl_keystore_certificate_chain: str | None = declare(None, declaration.text, "The certificates of that key, as PEM text.")
     ssl_key_password: str | None = declare(None, declaration.secret, "The password of an encrypted private key.", secret=True)
     ssl_endpoint_identification_algorithm: str = declare(
-        "https", _algorithm, 'https: a broker\'s certificate must match its host name; "" accepts any host name.'
+        "https",
+        _algorithm,
+        'https: a broker\'s certificate must match its host name; "" accepts any host name.',
+        given='Literal["https", ""]',
     )
     ssl_enabled_protocols: tuple[str, ...] = declare(
         ("TLSv1.2", "TLSv1.3"), _protocols, "The enabled versions of TLS:  TLSv1.2, TLSv1.3.", given="str | Iterable[str]"
@@ -95,6 +98,7 @@ class SecureSettings:
         None,
         declaration.accept_any,
         "A function without arguments that returns an OAUTHBEARER token; it is called on another thread.",
+        given="Callable[[], str] | None",
     )
     sasl_oauthbearer_token_endpoint_url: str | None = declare(
         None,

@@ -29,7 +29,7 @@ from ottla.client.admin.transactions import (
 )
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
 from ottla.client.connection.metadata import TopicInfo
-from ottla.client.keywords import AdminKeywords
+from ottla.client.keywords import AdminKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.types import OffsetAndMetadata, OffsetAndTimestamp, Place, TopicPartition
 from ottla.net.client.admin.async_admin import AsyncAdmin
@@ -49,7 +49,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     changed. The constructor raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
+    def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminKeywords]) -> None:
         made: AsyncAdmin = AsyncAdmin(bootstrap_servers, **settings)
         super().__init__(made, "admin")
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, Unpack
 
-from ottla.client.keywords import AdminKeywords
+from ottla.client.keywords import AdminKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.admin.access_calls import AccessCalls
@@ -32,7 +31,7 @@ class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaC
     changed. The constructor raises `SettingError` for a setting that is unknown or has a wrong value.
     """
 
-    def __init__(self, bootstrap_servers: str | Iterable[str] | None = None, **settings: Unpack[AdminKeywords]) -> None:
+    def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         self._settings = parse(AdminSettings, {**settings, **servers})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
@@ -12,7 +12,7 @@ from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import KafkaError, TransactionAbortable
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
-from ottla.client.keywords import ProducerKeywords
+from ottla.client.keywords import ProducerKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
     from ottla.client import typed_keywords as typed
     from ottla.client.typed_keywords import Key, Value
-
-Servers = str | Iterable[str] | None
-"""`bootstrap_servers` as the first argument of a client."""
 
 
 class AsyncProducer(Generic[Key_contra, Value_contra]):
@@ -57,99 +54,103 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
 
     @overload
     def __init__(
-        self: AsyncProducer[RawBytes, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesBytes]
+        self: AsyncProducer[RawBytes, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[RawBytes, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesOwn[Value]]
+        self: AsyncProducer[RawBytes, Value],
+        bootstrap_servers: Servers | None = None,
+        **given: Unpack[typed.ProducerBytesOwn[Value]],
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[RawBytes, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesStr]
+        self: AsyncProducer[RawBytes, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesStr]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[RawBytes, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesInt]
+        self: AsyncProducer[RawBytes, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesInt]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[RawBytes, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesAny]
+        self: AsyncProducer[RawBytes, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesAny]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Key, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
+        self: AsyncProducer[Key, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Key, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
+        self: AsyncProducer[Key, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Key, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnStr[Key]]
+        self: AsyncProducer[Key, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnStr[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Key, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnInt[Key]]
+        self: AsyncProducer[Key, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnInt[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Key, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnAny[Key]]
+        self: AsyncProducer[Key, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnAny[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[str, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrBytes]
+        self: AsyncProducer[str, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[str, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrOwn[Value]]
+        self: AsyncProducer[str, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrOwn[Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[str, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrStr]
+        self: AsyncProducer[str, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrStr]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[str, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrInt]
+        self: AsyncProducer[str, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrInt]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[str, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrAny]
+        self: AsyncProducer[str, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrAny]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[int, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntBytes]
+        self: AsyncProducer[int, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[int, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntOwn[Value]]
+        self: AsyncProducer[int, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntOwn[Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[int, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntStr]
+        self: AsyncProducer[int, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntStr]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[int, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntInt]
+        self: AsyncProducer[int, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntInt]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[int, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntAny]
+        self: AsyncProducer[int, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntAny]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Any, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyBytes]
+        self: AsyncProducer[Any, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Any, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
+        self: AsyncProducer[Any, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: AsyncProducer[Any, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyStr]
+        self: AsyncProducer[Any, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyStr]
     ) -> None: ...
     @overload
-    def __init__(self: AsyncProducer[Any, Any], bootstrap_servers: Servers = None, **given: Unpack[ProducerKeywords]) -> None: ...
-    def __init__(self, bootstrap_servers: Servers = None, **settings: Unpack[ProducerKeywords]) -> None:
+    def __init__(
+        self: AsyncProducer[Any, Any], bootstrap_servers: Servers | None = None, **given: Unpack[ProducerKeywords]
+    ) -> None: ...
+    def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         given = {**settings, **servers}
         self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)

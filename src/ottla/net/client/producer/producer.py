@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from ottla.client.errors import KafkaError, TransactionAbortable
-from ottla.client.keywords import ProducerKeywords
+from ottla.client.keywords import ProducerKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.producer.transactions import InGroup, chain_errors
 from ottla.client.types import ConsumerGroupMetadata, Key_contra, OffsetAndMetadata, Place, RawBytes, TopicPartition, Value_contra
-from ottla.net.client.producer.async_producer import AsyncProducer, Servers
+from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.net.client.producer.blocking_producer import BlockingProducer
 
 if TYPE_CHECKING:
@@ -43,85 +43,101 @@ class Producer(BlockingProducer[Key_contra, Value_contra]):
 
     @overload
     def __init__(
-        self: Producer[RawBytes, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesBytes]
+        self: Producer[RawBytes, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[RawBytes, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesOwn[Value]]
+        self: Producer[RawBytes, Value],
+        bootstrap_servers: Servers | None = None,
+        **given: Unpack[typed.ProducerBytesOwn[Value]],
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[RawBytes, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesStr]
+        self: Producer[RawBytes, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesStr]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[RawBytes, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesInt]
+        self: Producer[RawBytes, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesInt]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[RawBytes, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerBytesAny]
+        self: Producer[RawBytes, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerBytesAny]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Key, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
+        self: Producer[Key, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnBytes[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Key, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
+        self: Producer[Key, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnOwn[Key, Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Key, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnStr[Key]]
+        self: Producer[Key, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnStr[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Key, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnInt[Key]]
+        self: Producer[Key, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnInt[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Key, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerOwnAny[Key]]
+        self: Producer[Key, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerOwnAny[Key]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[str, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrBytes]
+        self: Producer[str, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrBytes]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[str, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrOwn[Value]]
-    ) -> None: ...
-    @overload
-    def __init__(self: Producer[str, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrStr]) -> None: ...
-    @overload
-    def __init__(self: Producer[str, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrInt]) -> None: ...
-    @overload
-    def __init__(self: Producer[str, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerStrAny]) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[int, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntBytes]
+        self: Producer[str, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrOwn[Value]]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[int, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntOwn[Value]]
-    ) -> None: ...
-    @overload
-    def __init__(self: Producer[int, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntStr]) -> None: ...
-    @overload
-    def __init__(self: Producer[int, int], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntInt]) -> None: ...
-    @overload
-    def __init__(self: Producer[int, Any], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerIntAny]) -> None: ...
-    @overload
-    def __init__(
-        self: Producer[Any, RawBytes], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyBytes]
+        self: Producer[str, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrStr]
     ) -> None: ...
     @overload
     def __init__(
-        self: Producer[Any, Value], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
+        self: Producer[str, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrInt]
     ) -> None: ...
     @overload
-    def __init__(self: Producer[Any, str], bootstrap_servers: Servers = None, **given: Unpack[typed.ProducerAnyStr]) -> None: ...
+    def __init__(
+        self: Producer[str, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerStrAny]
+    ) -> None: ...
     @overload
-    def __init__(self: Producer[Any, Any], bootstrap_servers: Servers = None, **given: Unpack[ProducerKeywords]) -> None: ...
-    def __init__(self, bootstrap_servers: Servers = None, **settings: Unpack[ProducerKeywords]) -> None:
+    def __init__(
+        self: Producer[int, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntStr]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, int], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntInt]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[int, Any], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerIntAny]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Any, RawBytes], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyBytes]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Any, Value], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyOwn[Value]]
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: Producer[Any, str], bootstrap_servers: Servers | None = None, **given: Unpack[typed.ProducerAnyStr]
+    ) -> None: ...
+    @overload
+    def __init__(self: Producer[Any, Any], bootstrap_servers: Servers | None = None, **given: Unpack[ProducerKeywords]) -> None: ...
+    def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         made: AsyncProducer[Any, Any] = AsyncProducer(bootstrap_servers, **settings)
         super().__init__(made, "producer")
 
