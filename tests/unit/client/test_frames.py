@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.connection.frames import RARE_AFTER, STAGING_BYTES, FrameReader, LargeBuffers
+from ottla.client.connection.frames import (
+    KEPT_BUFFERS,
+    MAX_KEPT_BYTES,
+    RARE_AFTER,
+    STAGING_BYTES,
+    FrameReader,
+    LargeBuffers,
+)
 from ottla.client.errors import ConnectionFailed
 from ottla.ports import Buffer
 
@@ -121,3 +128,24 @@ def test_the_room_of_large_frames_is_kept_over_a_few_small_ones() -> None:
     for _ in range(RARE_AFTER - 1):
         received(reader, 100)
     assert id(received(reader, 500_000).obj) == before
+
+
+def test_a_buffer_is_used_again_once_nobody_has_a_view_of_it() -> None:
+    buffers = LargeBuffers()
+    first = buffers.allocate(1 << 20)
+    second = buffers.allocate(1 << 20)
+    own = [view.obj for view in (first, second)]
+    assert own[0] is not own[1]
+    first.release()
+    assert buffers.allocate((1 << 20) - 5).obj is own[0]
+
+
+def test_kept_buffers_are_limited_in_number_and_size() -> None:
+    for size, most in ((1 << 20, KEPT_BUFFERS), (5 << 20, 3), (MAX_KEPT_BYTES + 1, 0)):
+        buffers = LargeBuffers()
+        views = [buffers.allocate(size) for _ in range(KEPT_BUFFERS + 2)]
+        own = [view.obj for view in views]  # kept alive: no other object gets its id
+        for view in views:
+            view.release()
+        again = [buffers.allocate(size) for _ in range(KEPT_BUFFERS + 2)]
+        assert len({id(each) for each in own} & {id(view.obj) for view in again}) == most

@@ -112,6 +112,17 @@ def test_offsets_and_timestamps_are_shared_not_copied() -> None:
     assert str(batch.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
 
 
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 1000, arrow.MOST_REPEATED, arrow.MOST_REPEATED + 1])
+def test_topic_and_partition_are_repeated_for_each_row(rows: int) -> None:
+    data = build_rows([(7, None, b"", [])] * (rows or 1))
+    batch = arrow.to_arrow(
+        open_batches(data).slice(0, rows), ("topic", "partition", "key", "headers"), topic="flights", partition=3
+    )
+    expected = {"topic": ["flights"] * rows, "partition": [3] * rows, "key": [None] * rows, "headers": [[]] * rows}
+    assert batch.to_pydict() == expected
+    batch.validate(full=True)
+
+
 def test_rows_go_to_the_partition_of_their_key_in_their_order() -> None:
     keys = [b"a", None, b"b", b"a", b"c", None]
     rows = arrow.arrow_rows(pa.array([b"%d" % index for index in range(6)]), pa.array(keys, pa.binary()), 0)

@@ -12,9 +12,10 @@ from ottla.ports import Buffer
 STAGING_BYTES = 1 << 16
 SIZE_BYTES = 4
 
-KEPT_BUFFERS = 3
-"""The number of large buffers kept for reuse. A reader still uses two frames when the next frame begins to arrive."""
-MAX_KEPT_BYTES = 8 * 1024 * 1024
+KEPT_BUFFERS = 8
+"""The number of large buffers kept for reuse. A consumer still reads the partitions of several frames when the next one arrives."""
+MAX_KEPT_BYTES = 16 * 1024 * 1024
+"""The size of all kept buffers together."""
 STEP_BYTES = 256 * 1024
 RARE_AFTER = 32
 """The number of consecutive small frames after which no large buffers are kept: large frames are rare then."""
@@ -35,9 +36,20 @@ class LargeBuffers:
             if size <= len(buffer) <= 4 * size and _is_unused(buffer):
                 return memoryview(buffer)[:size]
         buffer = bytearray(-(-size // STEP_BYTES) * STEP_BYTES)
-        if len(buffer) <= MAX_KEPT_BYTES:
-            self._kept = [buffer, *self._kept[: KEPT_BUFFERS - 1]]
+        self._keep(buffer)
         return memoryview(buffer)[:size]
+
+    def _keep(self, buffer: bytearray) -> None:
+        """Keep a buffer for reuse, unless it is too large. Forget the oldest ones beyond the limits."""
+        left_bytes = MAX_KEPT_BYTES - len(buffer)
+        if left_bytes < 0:
+            return
+        kept = [buffer]
+        for older in self._kept[: KEPT_BUFFERS - 1]:
+            left_bytes -= len(older)
+            if left_bytes >= 0:
+                kept.append(older)
+        self._kept = kept
 
     def forget(self) -> None:
         self._kept = []

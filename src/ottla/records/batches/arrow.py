@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ HEADERS: Final = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False
 NOTHING: Final = memoryview(b"")
 NO_ROOM: Final = memoryview(bytearray())
 MOST_BYTES: Final = 0x7FFFFFFF
+MOST_REPEATED: Final = 1 << 14
+"""The rows up to which an array of one repeated value is kept for further batches."""
 
 
 def to_arrow(
@@ -50,8 +53,8 @@ def to_arrow(
         "timestamp": lambda: _timestamps(columns, timestamp_type),
         "timestampType": lambda: _timestamp_types(columns),
         "headers": lambda: headers_array(columns, headers_type),
-        "topic": lambda: pa.repeat(pa.scalar(topic, pa.string()), len(columns)),
-        "partition": lambda: pa.repeat(pa.scalar(partition, pa.int32()), len(columns)),
+        "topic": lambda: _repeated(topic, pa.string(), len(columns)),
+        "partition": lambda: _repeated(partition, pa.int32(), len(columns)),
     }
     return pa.RecordBatch.from_arrays([makers[name]() for name in names], names=list(names))
 
@@ -63,11 +66,25 @@ def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) 
     return _gather(pieces, at, sizes, kind or pa.binary())
 
 
+def _repeated(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """Return an array that has `value` in each row: a slice of a larger one, which the next batches use too."""
+    if rows > MOST_REPEATED:
+        return pa.repeat(pa.scalar(value, kind), rows)
+    return _many(value, kind, 1 << max(rows - 1, 1).bit_length())[:rows]
+
+
+@lru_cache(maxsize=16)
+def _many(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, kind), rows)
+
+
 def _gather(pieces: list[tuple[memoryview, int, int]], at: memoryview, sizes: memoryview, kind: pa.DataType) -> pa.Array:
     total, nulls = kernel_arrow.total_bytes(sizes)
     if total > MOST_BYTES:
         raise ValueError(f"{total} bytes are more than an Arrow binary array holds: take a slice of the columns first.")
     rows = len(sizes)
+    if nulls == rows:
+        return pa.nulls(rows, kind)
     data = pa.allocate_buffer(total)
     offsets = pa.allocate_buffer(4 * (rows + 1))
     offset_view = memoryview(offsets).cast("B").cast("i")
@@ -104,6 +121,8 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
     pieces = [(run.data, run.first - columns.first, run.end - columns.first) for run in columns.pieces()]
     counts = [kernel.count_headers(data, at[first:end], sizes[first:end]) for data, first, end in pieces]
     total = sum(counts)
+    if not total:
+        return _empty_lists(kind, rows)
     names, values = (memoryview(bytearray(8 * total)).cast("i") if total else NO_ROOM.cast("i") for _ in range(2))
     starts = memoryview(bytearray(4 * (rows + 1))).cast("i")
     entries: list[tuple[memoryview, int, int]] = []
@@ -119,6 +138,16 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
     ]
     structs = pa.Array.from_buffers(kind.value_type, total, [None], null_count=0, children=fields)
     return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(starts)], null_count=0, children=[structs])
+
+
+def _empty_lists(kind: pa.DataType, rows: int) -> pa.Array:
+    starts = pa.py_buffer(bytes(4 * (rows + 1)))
+    return pa.Array.from_buffers(kind, rows, [None, starts], null_count=0, children=[_nothing(kind.value_type)])
+
+
+@lru_cache(maxsize=4)
+def _nothing(kind: pa.DataType) -> pa.Array:
+    return pa.array([], kind)
 
 
 # --- from Arrow to record batches --------------------------------------------------------------------------------------------
