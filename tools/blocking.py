@@ -27,6 +27,8 @@ BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient"
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 TAKING = {"poll", "_next_columns"}
 """Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
+SERVING = {"poll", "_next_cursor", "_next_columns"}
+"""Methods that wait for records. Meanwhile, their thread runs what is handed over to users' threads."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
 LISTENERS = {"on_assigned", "on_revoked", "on_lost", "on_commit"}
@@ -137,7 +139,8 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
         body = f"self._end({later})"
     elif isinstance(node, ast.AsyncFunctionDef):
         undo = ", self._async._put_back" if node.name in TAKING else ""
-        body = f"self._background.run({call}{undo})"
+        run = "self._run_serving" if node.name in SERVING else "self._background.run"
+        body = f"{run}({call}{undo})"
     else:
         body = call if node.name in DIRECT else f"self._background.do({later})"
     returns = "" if ast.unparse(node.returns or ast.Constant(None)) == "None" else "return "
@@ -167,7 +170,8 @@ class Mirrored(ast.NodeTransformer):
         if call.func.attr.startswith("_") and call.func.attr not in MIRRORED:
             call.func.value = ast.parse("self._async", mode="eval").body
             undo = [ast.parse("self._async._put_back", mode="eval").body] if call.func.attr in TAKING else []
-            return ast.Call(ast.parse("self._background.run", mode="eval").body, [call, *undo], [])
+            run = "self._run_serving" if call.func.attr in SERVING else "self._background.run"
+            return ast.Call(ast.parse(run, mode="eval").body, [call, *undo], [])
         return call
 
     def visit_For(self, node: ast.For) -> ast.AST:

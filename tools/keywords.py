@@ -31,6 +31,7 @@ from __future__ import annotations
 IMPORTS = [
     "from ottla.client.consumer.assignors import PartitionAssignor, StrategyName",
     "from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor",
+    "from ottla.client.metrics.registry import MetricsSnapshot",
     "from ottla.client.serializers import Deserialize, FormatName, Serialize",
     "from ottla.schemas.registry_values import RegistrySerializer",
     "",
@@ -55,7 +56,7 @@ def client_page() -> str:
     lines = [
         HEAD.format(
             "The settings of clients as keyword arguments.",
-            "from collections.abc import Callable, Iterable, Sequence, Set\n",
+            "from collections.abc import Awaitable, Callable, Iterable, Sequence, Set\n",
             "Literal, ",
         ),
         *IMPORTS,

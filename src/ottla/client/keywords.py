@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from typing import Literal, TypedDict
 
 from ottla.client.consumer.assignors import PartitionAssignor, StrategyName
 from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.serializers import Deserialize, FormatName, Serialize
 from ottla.schemas.registry_values import RegistrySerializer
 
@@ -98,6 +99,10 @@ class ClientKeywords(TypedDict, total=False):
 class ProducerOptions(ClientKeywords, total=False):
     """Settings of a producer."""
 
+    on_statistics: Callable[[MetricsSnapshot], Awaitable[None] | None] | None
+    """A function that gets the client's metrics at intervals, on the thread that polls or flushes, or on the event loop."""
+    statistics_interval_ms: int
+    """The interval of on_statistics."""
     zookeeper_connect: str | None
     """The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."""
     zookeeper_session_timeout_ms: int
@@ -144,6 +149,10 @@ class ProducerKeywords(ProducerOptions, total=False):
 class ConsumerOptions(ClientKeywords, total=False):
     """Settings of a consumer."""
 
+    on_statistics: Callable[[MetricsSnapshot], Awaitable[None] | None] | None
+    """A function that gets the client's metrics at intervals, on the thread that polls or flushes, or on the event loop."""
+    statistics_interval_ms: int
+    """The interval of on_statistics."""
     zookeeper_connect: str | None
     """The ZooKeeper of brokers of Kafka 0.7, as host:2181,host:2181/path; needs api_version=0.7."""
     zookeeper_session_timeout_ms: int

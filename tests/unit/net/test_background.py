@@ -7,12 +7,13 @@ import sys
 import warnings
 from collections import deque
 from collections.abc import Iterator
+from queue import SimpleQueue
 from types import FrameType
 
 import pytest
 
 from ottla.client.errors import Closed
-from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.background import BackgroundLoop, UserCalls
 
 POINTS_AT_MOST = 200
 
@@ -88,3 +89,19 @@ def test_calls_end_with_closed_when_another_thread_stops_the_loop(background: Ba
     background.stop()
     with pytest.raises(Closed):
         background.run(asyncio.sleep(0))
+
+
+def test_functions_that_an_interrupted_thread_has_left_are_run_by_the_next() -> None:
+    calls, ran, interrupted = UserCalls(), [], SimpleQueue[object]()
+    calls.put(lambda: ran.append(1))
+    calls.add_queue(interrupted)
+    calls.put(lambda: ran.append(2))
+    calls.recover(interrupted)
+    calls.remove_queue(interrupted)
+    following = SimpleQueue[object]()
+    calls.add_queue(following)
+    while not following.empty():
+        function = following.get()
+        assert callable(function)
+        function()
+    assert ran == [1, 2]

@@ -6,7 +6,7 @@ The module declares names and values, not their effects. `tools/keywords.py` gen
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -21,6 +21,7 @@ from ottla.client.interceptors import (
     ProducerInterceptor,
     check_interceptors,
 )
+from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.serializers import FORMATS, deserializer, serializer
 from ottla.client.settings.addresses import parse_servers
 from ottla.client.settings.declaration import OneOf, at_least, check_name, declare, flag, function, short_text, words
@@ -146,7 +147,19 @@ class ClientSettings(SecureSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscoverySettings(ClientSettings):
+class ObservedSettings(ClientSettings):
+    """The settings of clients that report what they do: producers and consumers."""
+
+    on_statistics: Callable[[MetricsSnapshot], Awaitable[None] | None] | None = declare(
+        None,
+        function,
+        "A function that gets the client's metrics at intervals, on the thread that polls or flushes, or on the event loop.",
+    )
+    statistics_interval_ms: int = declare(60_000, at_least(1), "The interval of on_statistics.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiscoverySettings(ObservedSettings):
     """The settings by which producers and consumers find brokers of Kafka 0.7."""
 
     zookeeper_connect: str | None = declare(

@@ -5,13 +5,49 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
-from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
 
 Result = TypeVar("Result")
+
+
+class UserCalls:
+    """Functions that threads of a blocking client's user run while they wait for records, or when they do so next.
+
+    `put`, `add_queue` and `remove_queue` run on the loop.
+    """
+
+    def __init__(self) -> None:
+        self._queues: list[SimpleQueue[Any]] = []
+        self._due: deque[Callable[[], None]] = deque()
+
+    def put(self, function: Callable[[], None]) -> None:
+        """Let a waiting thread run a function, or the next one that waits."""
+        if self._queues:
+            self._queues[-1].put(function)
+        else:
+            self._due.append(function)
+
+    def add_queue(self, queue: SimpleQueue[Any]) -> None:
+        self._queues.append(queue)
+        while self._due:
+            queue.put(self._due.popleft())
+
+    def remove_queue(self, queue: SimpleQueue[Any]) -> None:
+        if queue in self._queues:
+            self._queues.remove(queue)
+
+    def recover(self, queue: SimpleQueue[Any]) -> None:
+        """Keep the functions that a thread has left in its queue for the next thread, because it was interrupted."""
+        self.remove_queue(queue)
+        with suppress(Empty):
+            while not isinstance(left := queue.get_nowait(), asyncio.Task):
+                self._due.append(left)
 
 
 class _Call(Generic[Result]):
@@ -21,18 +57,36 @@ class _Call(Generic[Result]):
     can leave locked.
     """
 
-    def __init__(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None) -> None:
-        self.done: SimpleQueue[asyncio.Task[Result]] = SimpleQueue()
+    def __init__(
+        self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None, user_calls: UserCalls | None = None
+    ) -> None:
+        self.done: SimpleQueue[asyncio.Task[Result] | Callable[[], None]] = SimpleQueue()
+        self._user_calls = user_calls
         self._work = work
         self._undo = undo
         self._task: asyncio.Task[Result] | None = None
 
     def begin(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._work)
+        if self._user_calls is not None:
+            self._user_calls.add_queue(self.done)
+            self._task.add_done_callback(self._remove_queue)
         self._task.add_done_callback(self.done.put)
+
+    def _remove_queue(self, task: asyncio.Task[Result]) -> None:
+        if self._user_calls is not None:
+            self._user_calls.remove_queue(self.done)
+
+    def wait(self) -> asyncio.Task[Result]:
+        """Return the task of the coroutine once it is done, and run what user calls put before."""
+        while not isinstance(done := self.done.get(), asyncio.Task):
+            done()
+        return done
 
     def abandon(self) -> None:
         """Cancel the coroutine, whose result no thread gets. Undo its effect if it ends with a result all the same."""
+        if self._user_calls is not None:
+            self._user_calls.recover(self.done)
         if self._task is None:
             self._work.close()
         else:
@@ -76,15 +130,21 @@ class BackgroundLoop:
             raise
         return made
 
-    def run(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None = None) -> Result:
+    def run(
+        self,
+        work: Coroutine[object, None, Result],
+        undo: Callable[[], None] | None = None,
+        user_calls: UserCalls | None = None,
+    ) -> Result:
         """Run a coroutine on the loop, and return its result. An interrupt (Ctrl-C) cancels the coroutine.
 
-        If the coroutine ends before it is cancelled, its result is lost: `undo` is called then, on the loop.
+        If the coroutine ends before it is cancelled, its result is lost: `undo` is called then, on the loop. This thread runs the
+        functions of `user_calls` while it waits.
 
         Raises `Closed` after `stop` and in a forked child. Raises `KafkaError` if called by a callback, which runs on the loop's
         own thread.
         """
-        call = _Call(work, undo)
+        call = _Call(work, undo, user_calls)
         try:
             self.check_process()
             self.check_thread()
@@ -92,7 +152,7 @@ class BackgroundLoop:
                 if self._stopped:
                     raise Closed
                 self._loop.call_soon_threadsafe(call.begin)
-            task = call.done.get()
+            task = call.wait()
             if task.cancelled():
                 raise Closed
             return task.result()

@@ -10,12 +10,16 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from ottla.net.client.background import BackgroundLoop
+from ottla.net.client.background import BackgroundLoop, UserCalls
 from ottla.net.client.consumer.listeners import refuse_in_listener
+from ottla.net.client.statistics import Statistics
 
 
 class AsyncClient(Protocol):
     """An asynchronous client: a context manager that `start` enters."""
+
+    @property
+    def _statistics(self) -> Statistics | None: ...
 
     async def start(self) -> Self: ...
 
@@ -25,6 +29,7 @@ class AsyncClient(Protocol):
 
 
 Client = TypeVar("Client", bound=AsyncClient)
+Result = TypeVar("Result")
 
 
 class BlockingClient(Generic[Client]):
@@ -32,8 +37,19 @@ class BlockingClient(Generic[Client]):
 
     def __init__(self, client: Client, kind: str) -> None:
         self._async = client
+        self._user_calls = UserCalls()
+        if client._statistics is not None:
+            client._statistics.bind(self._hand_over)
         self._background = BackgroundLoop.begin(f"ottla-{kind}", client.start)
         self._closed = False
+
+    def _hand_over(self, function: Callable[[], None]) -> None:
+        """Let a thread of the user's run a function. This is called on the loop."""
+        self._user_calls.put(function)
+
+    def _run_serving(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None = None) -> Result:
+        """Run a coroutine that waits for records. This thread runs what is handed over meanwhile."""
+        return self._background.run(work, undo, self._user_calls)
 
     def __enter__(self) -> Self:
         return self

@@ -35,6 +35,10 @@ class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaC
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         self._settings = parse(AdminSettings, {**settings, **servers})
 
+    @property
+    def _statistics(self) -> None:
+        """Return None: an admin client has no statistics callback, because it has no call that waits for something."""
+
     async def start(self) -> Self:
         """Start the client without a `with` statement. It connects at the first call."""
         self._cluster = ClusterLinks(self._settings)

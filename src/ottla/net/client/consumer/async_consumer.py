@@ -44,6 +44,7 @@ from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.listeners import refuse_in_listener
 from ottla.net.client.consumer.subscription import SubscriptionDriver
 from ottla.net.client.of_release import links_to
+from ottla.net.client.statistics import statistics_of
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
 from ottla.records.batches.record import Key_co, Value_co
@@ -137,6 +138,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         if topics:
             arguments.check_subscription(topics, None)
         self._settings = parse(ConsumerSettings, settings)
+        self._statistics = statistics_of(self._settings)
         self._first_topics = topics
         self._listeners = Listeners(
             arguments.callback("on_assigned", on_assigned),
@@ -166,6 +168,8 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         self._subscription = SubscriptionDriver(self._settings, self._cluster, self._assignment)
         self._commits = CommitDriver(self, self._settings, self._tasks)
         self._started = True
+        if self._statistics is not None:
+            self._tasks.spawn(self._statistics.run(self.metrics))
         self._tasks.spawn(self._subscription.keep_metadata_fresh())
         if self._member is not None and self._settings.enable_auto_commit:
             self._tasks.spawn(self._commits.commit_at_intervals(self._assignment, self._progress))

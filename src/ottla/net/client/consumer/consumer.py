@@ -167,7 +167,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
         consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
         """
-        while (cursor := self._background.run(self._async._next_cursor(timeout_ms, until))) is not None:
+        while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
             try:
                 yield from cursor.each()
             except KafkaError as error:
@@ -184,7 +184,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """
         from ottla.net.client.consumer.arrow import record_batches
 
-        while (cursor := self._background.run(self._async._next_cursor(timeout_ms, until))) is not None:
+        while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
             yield from record_batches(cursor)
 
     def columns(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[FetchedColumns]:
@@ -194,7 +194,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         means that the position has moved, for example past a marker. The records of an item are processed once the next one is
         requested.
         """
-        while (found := self._background.run(self._async._next_columns(timeout_ms, until), self._async._put_back)) is not None:
+        while (found := self._run_serving(self._async._next_columns(timeout_ms, until), self._async._put_back)) is not None:
             yield found
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> list[ConsumerRecord[Key_co, Value_co]]:
@@ -203,7 +203,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
         the error.
         """
-        return self._background.run(self._async.poll(timeout_ms, max_records), self._async._put_back)
+        return self._run_serving(self._async.poll(timeout_ms, max_records), self._async._put_back)
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.

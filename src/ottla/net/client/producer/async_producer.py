@@ -23,6 +23,7 @@ from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
 from ottla.net.client.producer.interception import Interception
 from ottla.net.client.producer.serializing_driver import produce_driver
+from ottla.net.client.statistics import statistics_of
 from ottla.records.batches.rows import Rows
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         given = {**settings, **servers}
         self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
         self._callbacks = AwaitedCallbacks()
+        self._statistics = statistics_of(self._driver.settings)
         self._interception = Interception(ProducerInterceptors(self._driver.settings.interceptors))
         if self._driver.settings.interceptors:
             self.__dict__["send"] = self._send_intercepted
@@ -162,6 +164,8 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
     async def start(self) -> Self:
         """Start the producer without a `with` statement. Connections are opened when first needed."""
         await self._driver.start()
+        if self._statistics is not None:
+            self._driver.spawn(self._statistics.run(self.metrics))
         return self
 
     async def __aenter__(self) -> Self:

@@ -26,15 +26,18 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
     """A producer whose records are appended on the caller's thread."""
 
     def __init__(self, client: AsyncProducer[Any, Any], kind: str) -> None:
+        self._callbacks = DeliveryCallbacks()
         super().__init__(client, kind)
         self._driver = client._driver
         self._accumulator = self._driver.accumulator
         self._buffer_memory = self._driver.settings.buffer_memory
-        self._callbacks = DeliveryCallbacks()
         self._close_timeout_ms: int | None = None
         self._interception = client._interception
         if self._driver.settings.interceptors:
             self.__dict__["send"] = self._send_intercepted
+
+    def _hand_over(self, function: Callable[[], None]) -> None:
+        self._callbacks.put(function)
 
     def send(
         self,

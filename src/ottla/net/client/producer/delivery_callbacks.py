@@ -54,7 +54,11 @@ class DeliveryCallbacks(_FirstError):
 
     def __init__(self) -> None:
         super().__init__()
-        self._due: queue.SimpleQueue[tuple[OnDelivery, Delivery]] = queue.SimpleQueue()
+        self._due: queue.SimpleQueue[tuple[OnDelivery, Delivery] | Callable[[], None]] = queue.SimpleQueue()
+
+    def put(self, function: Callable[[], None]) -> None:
+        """Let the thread that calls the due callbacks call a function too."""
+        self._due.put(function)
 
     def add(self, delivery: Delivery, on_delivery: OnDelivery) -> None:
         """Let `on_delivery` become due once the record is written or has failed."""
@@ -66,8 +70,11 @@ class DeliveryCallbacks(_FirstError):
         try:
             item = self._due.get(timeout=timeout_s) if timeout_s else self._due.get_nowait()
             while True:
-                count += 1
-                self._call(*item)
+                if isinstance(item, tuple):
+                    count += 1
+                    self._call(*item)
+                else:
+                    item()
                 item = self._due.get_nowait()
         except queue.Empty:
             return count

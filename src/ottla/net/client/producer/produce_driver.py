@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -117,6 +117,10 @@ class ProduceDriver:
     def time_call(self, call: str) -> AbstractContextManager[None]:
         """Return a context manager that records the duration of a call."""
         return time_call(partial(self.metrics.on_call, call))
+
+    def spawn(self, work: Coroutine[object, None, None]) -> None:
+        """Run a coroutine in the background until the producer is closed."""
+        self._tasks.spawn(work)
 
     def snapshot(self) -> MetricsSnapshot:
         """Return the metrics now."""
