@@ -18,6 +18,7 @@ KERNELS = (
     "records.kernel_legacy",
     "records.kernel_lines",
     "records.kernel_record",
+    "records.kernel_send",
     "records.kernel_sound",
     "wire.codec.kernel",
     "wire.codec.kernel_read",

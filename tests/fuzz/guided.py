@@ -20,6 +20,7 @@ KERNELS = (
     "kernel_common",
     "kernel",
     "kernel_record",
+    "kernel_send",
     "kernel_build",
     "kernel_arrow",
     "kernel_compact",

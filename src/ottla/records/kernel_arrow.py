@@ -12,9 +12,9 @@ except ImportError:
     from ottla.records import plain as cython
 
 if cython.compiled:
-    from cython.cimports.ottla.records.kernel_common import copy, inside
+    from cython.cimports.ottla.records.kernel_common import copy, inside, murmur2_of
 else:
-    from ottla.records.kernel_common import copy, inside
+    from ottla.records.kernel_common import copy, inside, murmur2_of
 
 COMPILED = cython.compiled
 
@@ -115,36 +115,10 @@ def gather(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _times_m(number: cython.uint) -> cython.uint:
-    if cython.compiled:
-        return number * 0x5BD1E995
-    return (number * 0x5BD1E995) & 0xFFFFFFFF
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def _murmur2(data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.uint:
-    """Return MurmurHash2 of 32 bits with the seed of Kafka's clients, as an unsigned number."""
-    pos: cython.Py_ssize_t = at
-    end: cython.Py_ssize_t = at + size - (size & 3)
-    block: cython.uint
-    hashed: cython.uint = 0x9747
-    hashed = (hashed << 16 | 0xB28C) ^ size
-    while pos < end:
-        block = data[pos + 3]
-        block = (block << 24) | (data[pos + 2] << 16) | (data[pos + 1] << 8) | data[pos]
-        block = _times_m(block)
-        hashed = _times_m(hashed) ^ _times_m(block ^ (block >> 24))
-        pos += 4
-    if (size & 3) == 3:
-        hashed ^= data[pos + 2] << 16
-    if (size & 3) >= 2:
-        hashed ^= data[pos + 1] << 8
-    if (size & 3) >= 1:
-        hashed = _times_m(hashed ^ data[pos])
-    hashed = _times_m(hashed ^ (hashed >> 13))
-    return hashed ^ (hashed >> 15)
+    if cython.compiled:
+        return murmur2_of(cython.address(data[0]), at, size)
+    return murmur2_of(data, at, size)
 
 
 def murmur2(key: cython.const[cython.uchar][::1]):

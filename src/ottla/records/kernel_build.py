@@ -14,9 +14,9 @@ except ImportError:
 if cython.compiled:
     from cython.cimports.cpython.bytes import PyBytes_AS_STRING
     from cython.cimports.libc.string import memcpy
-    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, copy, row_inside, wrapped
+    from cython.cimports.ottla.records.kernel_common import SPAN_COLUMNS, body_bytes, copy, put, row_inside, wrapped, zigzag_bytes
 else:
-    from ottla.records.kernel_common import SPAN_COLUMNS, copy, row_inside, wrapped
+    from ottla.records.kernel_common import SPAN_COLUMNS, body_bytes, copy, put, row_inside, wrapped, zigzag_bytes
 
 COMPILED = cython.compiled
 
@@ -25,39 +25,10 @@ COMPILED = cython.compiled
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _zigzag_bytes(number: cython.longlong) -> cython.Py_ssize_t:
-    """Return the number of bytes of `number` as a zigzag varint."""
-    rest: cython.ulonglong = (number << 1) ^ (number >> 63)
-    if rest < 0x80:
-        return 1
-    if rest < 0x4000:
-        return 2
-    size: cython.Py_ssize_t = 1
-    while rest >= 0x80:
-        rest >>= 7
-        size += 1
-    return size
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
 def _put(out: cython.uchar[::1], pos: cython.Py_ssize_t, number: cython.longlong) -> cython.Py_ssize_t:
-    rest: cython.ulonglong = (number << 1) ^ (number >> 63)
-    if rest < 0x80:
-        out[pos] = rest
-        return pos + 1
-    if rest < 0x4000:
-        out[pos] = (rest & 0x7F) | 0x80
-        out[pos + 1] = rest >> 7
-        return pos + 2
-    while rest >= 0x80:
-        out[pos] = (rest & 0x7F) | 0x80
-        rest >>= 7
-        pos += 1
-    out[pos] = rest
-    return pos + 1
+    if cython.compiled:
+        return put(cython.address(out[0]), pos, number)
+    return put(out, pos, number)
 
 
 @cython.cfunc
@@ -82,23 +53,6 @@ def _put_span(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _body_bytes(
-    age: cython.longlong,
-    delta: cython.longlong,
-    key_size: cython.longlong,
-    value_size: cython.longlong,
-    header_size: cython.longlong,
-) -> cython.longlong:
-    """Return the bytes of a record after its length; negative sizes are nulls, headers of size 0 are written as a count of 0."""
-    body: cython.longlong = 1 + _zigzag_bytes(age) + _zigzag_bytes(delta) + (header_size if header_size > 0 else 1)
-    body += _zigzag_bytes(key_size) + (key_size if key_size > 0 else 0)
-    return body + _zigzag_bytes(value_size) + (value_size if value_size > 0 else 0)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
 def _write_one(
     out: cython.uchar[::1],
     pos: cython.Py_ssize_t,
@@ -115,8 +69,8 @@ def _write_one(
     key_size: cython.longlong = spans[capacity + row]
     value_size: cython.longlong = spans[3 * capacity + row]
     header_size: cython.longlong = spans[5 * capacity + row]
-    body: cython.longlong = _body_bytes(age, delta, key_size, value_size, header_size)
-    if body + _zigzag_bytes(body) > len(out) - pos:
+    body: cython.longlong = body_bytes(age, delta, key_size, value_size, header_size)
+    if body + zigzag_bytes(body) > len(out) - pos:
         return -1
     pos = _put(out, pos, body)
     out[pos] = 0
@@ -260,7 +214,7 @@ def write_items(out: cython.uchar[::1], pos: cython.Py_ssize_t, timestamps: list
         timestamp = timestamps[index]
         newest = timestamp if timestamp > newest else newest
         age = wrapped(timestamp - base_timestamp)
-        body = _body_bytes(age, index, key_size, value_size, header_size)
+        body = body_bytes(age, index, key_size, value_size, header_size)
         if body + 5 > len(out) - pos:  # a literal: with a name, which is Python's, this sum would take a third of the time
             raise ValueError("write_items: there is too little room")
         pos = _put(out, pos, body)

@@ -115,3 +115,57 @@ cdef inline unsigned int crc32_of(
         crc = (crc >> 8) ^ remainders[(crc ^ buf[pos]) & 0xFF]
         pos += 1
     return ~crc
+
+cdef inline Py_ssize_t zigzag_bytes(long long number) noexcept nogil:
+    cdef unsigned long long rest = <unsigned long long>(number << 1) ^ <unsigned long long>(number >> 63)
+    cdef Py_ssize_t size = 1
+    if rest < 0x80:
+        return 1
+    if rest < 0x4000:
+        return 2
+    while rest >= 0x80:
+        rest >>= 7
+        size += 1
+    return size
+
+cdef inline Py_ssize_t put(unsigned char *out, Py_ssize_t pos, long long number) noexcept nogil:
+    cdef unsigned long long rest = <unsigned long long>(number << 1) ^ <unsigned long long>(number >> 63)
+    if rest < 0x80:
+        out[pos] = <unsigned char>rest
+        return pos + 1
+    if rest < 0x4000:
+        out[pos] = <unsigned char>((rest & 0x7F) | 0x80)
+        out[pos + 1] = <unsigned char>(rest >> 7)
+        return pos + 2
+    while rest >= 0x80:
+        out[pos] = <unsigned char>((rest & 0x7F) | 0x80)
+        rest >>= 7
+        pos += 1
+    out[pos] = <unsigned char>rest
+    return pos + 1
+
+cdef inline long long body_bytes(
+    long long age, long long delta, long long key_size, long long value_size, long long header_size
+) noexcept nogil:
+    cdef long long body = 1 + zigzag_bytes(age) + zigzag_bytes(delta) + (header_size if header_size > 0 else 1)
+    body += zigzag_bytes(key_size) + (key_size if key_size > 0 else 0)
+    return body + zigzag_bytes(value_size) + (value_size if value_size > 0 else 0)
+
+cdef inline unsigned int murmur2_of(const unsigned char *data, Py_ssize_t at, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t pos = at
+    cdef Py_ssize_t end = at + size - (size & 3)
+    cdef unsigned int block
+    cdef unsigned int hashed = 0x9747B28CU ^ <unsigned int>size
+    while pos < end:
+        block = data[pos] | (data[pos + 1] << 8) | (data[pos + 2] << 16) | (<unsigned int>data[pos + 3] << 24)
+        block *= 0x5BD1E995U
+        hashed = (hashed * 0x5BD1E995U) ^ ((block ^ (block >> 24)) * 0x5BD1E995U)
+        pos += 4
+    if (size & 3) == 3:
+        hashed ^= <unsigned int>data[pos + 2] << 16
+    if (size & 3) >= 2:
+        hashed ^= <unsigned int>data[pos + 1] << 8
+    if (size & 3) >= 1:
+        hashed = (hashed ^ data[pos]) * 0x5BD1E995U
+    hashed = (hashed ^ (hashed >> 13)) * 0x5BD1E995U
+    return hashed ^ (hashed >> 15)

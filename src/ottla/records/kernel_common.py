@@ -28,6 +28,8 @@ LENGTH, ATTRIBUTES, AGE, DELTA, KEY, VALUE, COUNT, NAME, CONTENT = range(9)
 """The fields of a record, as values of `STAGE`; `NAME` and `CONTENT` are those of its headers."""
 
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
+_MASK_32: Final = 0xFFFFFFFF
+_MURMUR: Final = 0x5BD1E995
 
 
 def zigzag(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
@@ -83,3 +85,41 @@ def row_inside(spans: memoryview[int], capacity: int, row: int, key_bytes: int, 
 def copy(out: memoryview, pos: int, data: Buffer, at: int, size: int) -> None:
     """Copy `size` bytes of `data` from `at` to `pos` in `out`."""
     out[pos : pos + size] = data[at : at + size]
+
+
+def zigzag_bytes(number: int) -> int:
+    """Return the number of bytes of `number` as a zigzag varint."""
+    rest = ((number << 1) ^ (number >> 63)) & _MASK_64
+    return max(1, (rest.bit_length() + 6) // 7)
+
+
+def put(out: bytearray | memoryview, pos: int, number: int) -> int:
+    """Write a zigzag varint without a check for room; return the position after it."""
+    rest = ((number << 1) ^ (number >> 63)) & _MASK_64
+    while rest >= 0x80:
+        out[pos] = (rest & 0x7F) | 0x80
+        rest >>= 7
+        pos += 1
+    out[pos] = rest
+    return pos + 1
+
+
+def body_bytes(age: int, delta: int, key_size: int, value_size: int, header_size: int) -> int:
+    """Return the bytes of a record after its length; negative sizes are nulls, headers of size 0 are written as a count of 0."""
+    sizes = (max(key_size, 0), max(value_size, 0), max(header_size, 1))
+    return 1 + sum(map(zigzag_bytes, (age, delta, key_size, value_size))) + sum(sizes)
+
+
+def murmur2_of(data: Buffer, at: int, size: int) -> int:
+    """Return MurmurHash2 of 32 bits with the seed of Kafka's clients, as an unsigned number."""
+    hashed = 0x9747B28C ^ size
+    end = at + size - (size & 3)
+    for pos in range(at, end, 4):
+        block = (data[pos] | data[pos + 1] << 8 | data[pos + 2] << 16 | data[pos + 3] << 24) * _MURMUR & _MASK_32
+        hashed = (hashed * _MURMUR & _MASK_32) ^ ((block ^ (block >> 24)) * _MURMUR & _MASK_32)
+    for left in range((size & 3) - 1, -1, -1):
+        hashed ^= data[end + left] << (8 * left)
+    if size & 3:
+        hashed = hashed * _MURMUR & _MASK_32
+    hashed = (hashed ^ (hashed >> 13)) * _MURMUR & _MASK_32
+    return hashed ^ (hashed >> 15)

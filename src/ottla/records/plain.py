@@ -28,8 +28,8 @@ def _as_it_is(function: Function) -> Function:
     return function
 
 
-def exceptval(*, check: bool) -> Callable[[Function], Function]:
-    del check
+def exceptval(value: object = None, *, check: bool = True) -> Callable[[Function], Function]:
+    del value, check
     return _as_it_is
 
 
@@ -38,8 +38,14 @@ def freelist(size: int) -> Callable[[Function], Function]:
     return _as_it_is
 
 
-def declare(kind: object, *, visibility: str = "") -> None:
+def declare(kind: object, value: object = None, *, visibility: str = "") -> object:
     del kind, visibility
+    return value
+
+
+def cast(kind: object, value: object) -> object:
+    del kind
+    return value
 
 
 compiled: Final = False
@@ -49,4 +55,7 @@ cclass: Final = _as_it_is
 no_gc: Final = _as_it_is
 longlong: Final = int
 int: Final = int
+bint: Final = bool
+Py_ssize_t: Final = int
+p_uchar: Final = bytearray
 inline: Final = _as_it_is

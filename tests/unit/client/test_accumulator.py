@@ -13,7 +13,7 @@ from ottla.client.errors import BrokerError, Closed
 from ottla.client.producer.accumulator import BATCH_OVERHEAD_BYTES, Accumulator, PendingBatch
 from ottla.client.producer.partitioner import Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
-from ottla.records.batches.columns import build, murmur2, open_batches
+from ottla.records.batches.columns import murmur2, open_batches
 from ottla.records.batches.lines import split_lines
 from ottla.records.batches.rows import Rows, value_rows
 
@@ -28,6 +28,7 @@ def accumulator(
         delivery_timeout_ms=delivery_timeout_ms,
         max_record_bytes=10_000,
         partitioner=chosen,
+        clock=lambda: 7_999_999,
     )
 
 
@@ -135,8 +136,8 @@ def test_every_record_ends_up_in_a_batch_once_in_order_and_within_the_size_count
         made.append("t", 0, 1, key, value, headers, timestamp, at(0))
     found = []
     for batch in made.close(1_000, never).batches:
-        data = build(batch.keys, batch.values, batch.timestamps, batch.headers)
-        assert len(data) <= batch.size
+        data = batch.encode(codec=0)
+        assert len(data) == batch.size <= max(batch_size, batch.size * (batch.record_count == 1))
         found += [(one.key, one.value, list(one.headers), one.timestamp) for one in open_batches(data).records()]
     assert found == records
 
@@ -162,6 +163,88 @@ def test_a_watcher_that_raises_keeps_none_of_the_others_from_hearing() -> None:
     with pytest.raises(IndexError):
         batch.finish(base_offset=7, log_append_time_ms=-1, error=None)
     assert heard == [1, 2]
+
+
+def test_a_watcher_is_called_once_and_one_that_comes_late_at_once() -> None:
+    batch, _ = accumulator().append("t", 3, 1, None, b"v", None, 41, at(0))
+    heard: list[int] = []
+    batch.watch(lambda: batch.watch(lambda: heard.append(1)))
+    batch.finish()
+    batch.watch(lambda: heard.append(2))
+    assert heard == [1, 2]
+
+
+def test_the_quick_way_needs_an_open_batch_and_both_ways_keep_the_order() -> None:
+    made = accumulator(batch_size=200)
+    assert made.append_quickly("t", b"v", None, None, None, None) is None
+    first, _ = made.append("t", None, 1, None, b"0", None, 1, at(100))
+    for number in (1, 2):
+        delivery = made.append_quickly("t", b"%d" % number, b"k" if number == 2 else None, None, [("h", b"x")], None)
+        assert delivery is not None
+        assert (delivery.batch, delivery.index) == (first, number)
+    made.append("t", 0, 1, None, b"3", None, 1, at(100))
+    assert made.append_quickly("t", b"v" * 150, None, None, None, None) is None
+    second, _ = made.append("t", None, 1, None, b"v" * 150, None, 1, at(100))
+    assert second is not first
+    assert made.pending_bytes == first.size + second.size
+    assert made.close(100, never).batches == [first]
+    records = open_batches(first.encode(codec=0)).records()
+    assert [(record.value, record.timestamp) for record in records] == [(b"0", 1), (b"1", 7), (b"2", 7), (b"3", 1)]
+    assert [first.timestamp(index) for index in range(4)] == [1, 7, 7, 1]
+
+
+def test_nothing_is_added_quickly_to_a_batch_that_was_closed_dropped_or_abandoned() -> None:
+    for end in (Accumulator.drop, Accumulator.abandon, lambda made: made.close(1_000, never), lambda made: made.recount()):
+        made = accumulator()
+        batch, _ = made.append("t", None, 1, None, b"0", None, 1, at(100))
+        assert made.append_quickly("t", b"1", None, None, None, None) is not None
+        end(made)
+        assert made.append_quickly("t", b"2", None, None, None, None) is None
+        assert batch.record_count == 2
+    made = accumulator()
+    made.append("t", None, 1, None, b"0", None, 1, at(100))
+    made.end(lambda: None)
+    assert made.append_quickly("t", b"2", None, None, None, None) is None
+
+
+def test_after_a_batch_of_keyless_records_the_quick_way_waits_for_the_next_choice() -> None:
+    numbers = iter([0, 0, 1, 0])
+    made = accumulator(partitioner=Partitioner(lambda count: next(numbers)))
+    for partition in (0, 1):
+        batch, _ = made.append("t", None, 2, None, b"v", None, 1, at(100))
+        delivery = made.append_quickly("t", b"w", None, None, None, None)
+        assert delivery is not None
+        assert delivery.batch is batch
+        assert batch.where.partition == partition
+        made.append("t", 1 - partition, 2, None, b"v", None, 1, at(100))
+        made.close(1_000, never)
+        assert made.append_quickly("t", b"w", None, None, None, None) is None
+
+
+def test_a_check_comes_before_each_record_that_is_added_quickly() -> None:
+    checks: list[int] = []
+    made = Accumulator(
+        batch_size=1000,
+        linger_ms=5,
+        delivery_timeout_ms=1000,
+        max_record_bytes=10_000,
+        partitioner=Partitioner(lambda count: 0),
+        clock=lambda: 0,
+        check=lambda: checks.append(1),
+    )
+    made.append("t", None, 1, None, b"0", None, 1, at(100))
+    made.append_quickly("t", b"1", None, None, None, None)
+    assert checks == [1, 1]
+
+
+def test_a_finished_batch_keeps_the_times_of_its_records_and_not_their_bytes() -> None:
+    made = accumulator()
+    batch, _ = made.append("t", 0, 1, None, b"v" * 500, None, 5, at(100))
+    made.append("t", 0, 1, None, b"v", None, 6, at(100))
+    batch.encode(codec=0)
+    batch.finish(base_offset=3)
+    assert len(batch.out) == 0
+    assert [batch.outcome(index) for index in range(2)] == [RecordMetadata("t", 0, 3, 5), RecordMetadata("t", 0, 4, 6)]
 
 
 def test_a_delivery_that_failed_says_why() -> None:

@@ -11,8 +11,9 @@ from ottla.client.types import TopicPartition
 
 
 def failed(losses: Losses, topic: str, count: int) -> PendingBatch:
-    batch = PendingBatch(TopicPartition(topic, 0), 0, 0)
-    batch.values = [b"v"] * count
+    batch = PendingBatch(TopicPartition(topic, 0), 0, 0, 1000)
+    for _ in range(count):
+        batch.add(None, b"v", None, 7)
     losses.add(batch, ConnectionFailed("gone"))
     batch.finish(error=ConnectionFailed("gone"))
     return batch

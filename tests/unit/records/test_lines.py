@@ -54,7 +54,7 @@ def test_lines_become_the_records_of_plain_splitting(
 @given(lines=st.lists(st.binary(max_size=300), max_size=30), cuts=st.lists(st.integers(0, 30)), most=st.integers(0, 2000))
 def test_a_batch_that_is_filled_in_parts_is_the_same_as_one_filled_at_once(lines: list[bytes], cuts: list[int], most: int) -> None:
     rows, count, _ = split_lines(b"".join(line.hex().encode() + b"\n" for line in lines), 7, b"\n")
-    whole, parts, at = RowBatch(), RowBatch(), 0
+    whole, parts, at = RowBatch(1 << 20), RowBatch(1 << 20), 0
     end = whole.extend(rows, array("i"), 0, count, most)
     for cut in [*sorted(min(cut, count) for cut in cuts), count]:
         if at < cut:

@@ -1,24 +1,26 @@
 """The accumulator, which collects records into batches. A partition's open batch is closed when it is full or has lingered.
 
-`append` runs once per record, everything else once per batch. User threads append while the event loop closes and finishes batches.
-Therefore every method takes the lock, and all changing state is private.
+`append_quickly` runs once per record, everything else once per batch. User threads append while the event loop closes and finishes
+batches. Therefore every method takes the lock, and all changing state is private; `records.kernel_send` says why the quick one can
+do without.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple, TypeVar
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from typing import Final, NamedTuple
 
 from ottla.client.arguments import short_repr
 from ottla.client.errors import BrokerError, KafkaError, SettingError
-from ottla.client.producer.partitioner import Partitioner
+from ottla.client.producer.partitioner import UNKNOWN, Partitioner
 from ottla.client.types import RecordMetadata, TopicPartition
-from ottla.records.batches.builder import NO_ROWS, build
+from ottla.records.batches.builder import NO_ROWS, encode_headers
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.rows import Order, RowBatch, Rows
+from ottla.records.kernel_send import RecordAppender
 from ottla.wire.errors import MESSAGE_TOO_LARGE
 
 RECORD_OVERHEAD_BYTES: Final = 21
@@ -28,8 +30,6 @@ BATCH_OVERHEAD_BYTES: Final = 61
 Headers = Sequence[tuple[str, bytes | None]]
 BYTES = (bytes, bytearray, memoryview, type(None))
 """The accepted types of a key or a value."""
-
-Batch = TypeVar("Batch", bound="PendingBatch")
 
 
 class BatchPart(NamedTuple):
@@ -41,60 +41,69 @@ class BatchPart(NamedTuple):
     error: KafkaError | None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class PendingBatch:
+class PendingBatch(RowBatch):
     """The records of one batch that is not written yet. Once the batch is `done`, it has the outcome of each record.
 
-    `size` is an upper bound in bytes, before compression. The batch is closed at `close_ms` even if it is not full, and must be
-    written by `deadline_ms`.
+    The batch is closed at `close_ms` even if it is not full, and must be written by `deadline_ms`. `limit` bounds its size before
+    compression.
     """
 
-    where: TopicPartition
-    close_ms: int
-    deadline_ms: int
-    keys: list[bytes | None] = field(default_factory=list)
-    values: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    headers: list[Headers] | None = None
-    size: int = BATCH_OVERHEAD_BYTES
-    done: bool = False
-    error: KafkaError | None = None
-    on_error_raised: Callable[[int], None] | None = None
-    """A callback that gets the index of each record whose error is raised."""
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    _parts: list[BatchPart] = field(default_factory=list)
-    _watchers: list[Callable[[], None]] = field(default_factory=list)
+    __slots__ = (
+        "_parts", "_watchers", "base_offset", "close_ms", "deadline_ms", "done", "error", "log_append_time_ms", "on_error_raised",
+        "where",
+    )  # fmt: skip
+
+    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int, limit: int) -> None:
+        super().__init__(limit)
+        self.where = where
+        self.close_ms = close_ms
+        self.deadline_ms = deadline_ms
+        self.done = False
+        self.error: KafkaError | None = None
+        self.on_error_raised: Callable[[int], None] | None = None
+        """A callback that gets the index of each record whose error is raised."""
+        self.base_offset = -1
+        self.log_append_time_ms = -1
+        self._parts: list[BatchPart] = []
+        self._watchers: deque[Callable[[], object]] = deque()
 
     @property
-    def record_count(self) -> int:
-        return len(self.values)
-
-    def timestamp(self, index: int) -> int:
-        """Return the timestamp of record `index`, in ms."""
-        return self.timestamps[index]
+    def size(self) -> int:
+        """Return the size in bytes, header included, before compression."""
+        return self.end
 
     def encode(self, codec: int) -> bytearray:
-        """Return the whole batch, compressed in `codec`."""
-        return build(self.keys, self.values, self.timestamps, self.headers, codec=codec)
+        """Return the whole batch, compressed in `codec`. No record can be added afterwards."""
+        return self.seal(codec=codec)
 
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` once the batch is done, or at once if it is done already. Any thread may call this.
-
-        If the batch is finished during this call, `watcher` can be called twice.
-        """
+    def watch(self, watcher: Callable[[], object]) -> None:
+        """Call `watcher` once, when the batch is done, or at once if it is done already. Any thread may call this."""
         self._watchers.append(watcher)
         if self.done:
-            watcher()
+            self._call_watchers()
+
+    def _call_watchers(self) -> None:
+        """Call the watchers in their order, all of them even if one raises, and forget them."""
+        found = []
+        with suppress(IndexError):  # another thread can take the last one
+            while self._watchers:
+                found.append(self._watchers.popleft())
+        with ExitStack() as stack:
+            for watcher in reversed(found):
+                stack.callback(watcher)
+
+    def timestamp(self, index: int) -> int:
+        """Return the timestamp of record `index`, in ms. If rows have several, the batch must be encoded."""
+        known = super().timestamp(index)
+        return open_batches(self.out).timestamps[index] if known is None else known
 
     def finish(self, *, base_offset: int = -1, log_append_time_ms: int = -1, error: KafkaError | None = None) -> None:
-        """Store the outcome of the batch, and call the watchers."""
+        """Store the outcome of the batch, release its bytes, and call the watchers."""
         self.base_offset, self.log_append_time_ms, self.error = base_offset, log_append_time_ms, error
+        if not self.has_unknown_times:
+            self.out = bytearray()
         self.done = True
-        # Every watcher is called, even if an earlier one raises.
-        with ExitStack() as watchers:
-            for watcher in reversed(self._watchers):
-                watchers.callback(watcher)
+        self._call_watchers()
 
     def finish_part(self, part: BatchPart) -> None:
         """Store the outcome of some records. After the last of them, the batch is done."""
@@ -128,26 +137,6 @@ class PendingBatch:
         offset = part.base_offset + index - part.indexes.start if part.base_offset >= 0 else -1
         timestamp = part.log_append_time_ms if part.log_append_time_ms >= 0 else self.timestamp(index)
         return RecordMetadata(*self.where, offset, timestamp)
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class RowsBatch(PendingBatch):
-    """A batch of rows, which are encoded when they are added. `size` is exact."""
-
-    rows: RowBatch = field(default_factory=RowBatch)
-    _data: bytearray = field(default_factory=bytearray)
-
-    @property
-    def record_count(self) -> int:
-        return self.rows.record_count
-
-    def timestamp(self, index: int) -> int:
-        known = self.rows.timestamp(index)
-        return open_batches(self._data).timestamps[index] if known is None else known
-
-    def encode(self, codec: int) -> bytearray:
-        self._data = self.rows.seal(codec=codec)
-        return self._data
 
 
 class RecordFields(NamedTuple):
@@ -190,15 +179,10 @@ def _checked_header(header: object) -> tuple[str, bytes | None]:
     raise TypeError(f"A record's headers are pairs of a string and bytes or None, not {header!r}.")
 
 
-def headers_size(headers: Headers) -> int:
-    """Return an upper bound of the size of a record's headers, in bytes."""
-    return sum(10 + 3 * len(name) + len(value or b"") for name, value in headers)
-
-
 class AddedRows(NamedTuple):
     """The numbers of the rows that a batch got, in their order: the first is record `first_index` of the batch."""
 
-    batch: RowsBatch
+    batch: PendingBatch
     first_index: int
     rows: Sequence[int]
 
@@ -216,8 +200,8 @@ class Accumulator:
     """The batches of all partitions that are not written yet. `pending_bytes` counts their bytes.
 
     A batch must be written within `delivery_timeout_ms` of its first record, and lingers for at most half of this time. `check` is
-    called before each record, and can raise. `lock` is held during every change. Without a lock, all calls must come from one
-    thread.
+    called before each record, and can raise. `lock` is held during every change but `append_quickly`, which needs none. Without a
+    lock, all calls must come from one thread. `clock` returns ns since 1970. `opener` makes the batches.
     """
 
     def __init__(
@@ -228,10 +212,13 @@ class Accumulator:
         delivery_timeout_ms: int,
         max_record_bytes: int,
         partitioner: Partitioner,
+        clock: Callable[[], int],
+        most_pending_bytes: int = 1 << 62,
+        has_own_partitions: bool = False,
         check: Callable[[], object] | None = None,
         lock: AbstractContextManager[object] | None = None,
+        opener: Callable[[TopicPartition, int, int, int], PendingBatch] = PendingBatch,
     ) -> None:
-        self.pending_bytes = 0
         self._unfinished: dict[PendingBatch, None] = {}
         """The unfinished batches, in the order in which they were opened."""
         self._open: dict[tuple[str, int], PendingBatch] = {}
@@ -243,6 +230,25 @@ class Accumulator:
         self._partitioner = partitioner
         self._check = check
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
+        self._open_new = opener
+        self._appender = RecordAppender(
+            clock,
+            self._lock,
+            check,
+            partitions=not has_own_partitions,
+            most_pending_bytes=most_pending_bytes,
+            most_record_bytes=max_record_bytes,
+        )
+        self.append_quickly = self._appender.append
+        """A function of topic, value, key, partition, headers and timestamp (None: now) that adds a record to an open batch.
+
+        It returns the record's `Delivery`, or None if nothing was done and `append` must be called, which also finds mistakes.
+        """
+
+    @property
+    def pending_bytes(self) -> int:
+        """Return the bytes of all batches that are not written."""
+        return self._appender.pending_bytes
 
     def append(
         self,
@@ -261,26 +267,30 @@ class Accumulator:
         batch: its index is then 0, and `close` must be called soon. Raises `BrokerError` (MESSAGE_TOO_LARGE), and what `check`
         raises.
         """
-        size = RECORD_OVERHEAD_BYTES + (len(key) if key else 0) + (len(value) if value else 0)
-        if headers:
-            size += headers_size(headers)
+        encoded = encode_headers(headers) if headers else None
+        size = RECORD_OVERHEAD_BYTES + sum(len(item) for item in (key, value, encoded) if item is not None)
         with self._lock:
             if self._check is not None:
                 self._check()
+            if size + BATCH_OVERHEAD_BYTES > self._max_record_bytes:
+                raise BrokerError(
+                    MESSAGE_TOO_LARGE, "send()", f"A record of {size} bytes is over max_request_size={self._max_record_bytes}."
+                )
+            self._appender.set_count(topic, count)
             if partition is None:
-                partition = self._partitioner.partition(topic, key, count)
+                partition = self._choose(topic, key, count)
             batch = self._open.get((topic, partition))
-            if batch is None or batch.size + size > self._batch_size or type(batch) is not PendingBatch:
-                batch = self._next(topic, partition, size, now_ms())
-            index = len(batch.values)
-            batch.keys.append(key)
-            batch.values.append(value)
-            batch.timestamps.append(timestamp_ms)
-            if headers or batch.headers is not None:
-                self._add_headers(batch, headers or ())
-            batch.size += size
-            self.pending_bytes += size
+            index = -1 if batch is None else self._appender.add(batch, key, value, encoded, timestamp_ms)
+            if batch is None or index < 0:
+                batch = self._open_batch(TopicPartition(topic, partition), now_ms())
+                index = self._appender.add(batch, key, value, encoded, timestamp_ms)
         return batch, index
+
+    def _choose(self, topic: str, key: bytes | None, count: int) -> int:
+        partition = self._partitioner.partition(topic, key, count)
+        if key is None:
+            self._appender.stick(topic, partition)
+        return partition
 
     def extend(
         self,
@@ -304,6 +314,7 @@ class Accumulator:
         with self._lock:
             if self._check is not None:
                 self._check()
+            self._appender.set_count(topic, count)
             if spread is None and partition is None and rows.key_data is not None and count > 1:
                 spread = self._partitioner.spread(topic, rows, start, stop, count)
             if spread is not None:
@@ -313,7 +324,7 @@ class Accumulator:
                         at = self._extend(TopicPartition(topic, chosen), rows, order, at, end, now_ms, added)
                 return added
             while start < stop:
-                chosen = self._partitioner.partition(topic, None, count) if partition is None else partition
+                chosen = self._choose(topic, None, count) if partition is None else partition
                 start = self._extend(TopicPartition(topic, chosen), rows, NO_ROWS, start, stop, now_ms, added)
         return added
 
@@ -329,41 +340,45 @@ class Accumulator:
     ) -> int:
         """Add rows to one batch. Return the first index in `order` that was not added."""
         batch = self._open.get(where)
-        if not isinstance(batch, RowsBatch) or batch.size >= self._batch_size - RECORD_OVERHEAD_BYTES:
-            batch = self._open_batch(RowsBatch, where, now_ms())
-        index, size = batch.record_count, batch.size
-        end = batch.rows.extend(rows, order, start, stop, self._batch_size)
+        if batch is None or batch.size >= self._batch_size - RECORD_OVERHEAD_BYTES:
+            batch = self._open_batch(where, now_ms())
+        end = self._extend_batch(batch, rows, order, start, stop, added)
         if end == start:
-            batch = self._open_batch(RowsBatch, where, now_ms())
-            index, size = 0, batch.size
-            end = batch.rows.extend(rows, order, start, stop, self._batch_size)
-        batch.size = batch.rows.end
-        self.pending_bytes += batch.size - size
-        added.append(AddedRows(batch, index, order[start:end] if len(order) else range(start, end)))
+            end = self._extend_batch(self._open_batch(where, now_ms()), rows, order, start, stop, added)
         return end
 
-    def _add_headers(self, batch: PendingBatch, headers: Headers) -> None:
-        if batch.headers is None:
-            batch.headers = [()] * (len(batch.values) - 1)
-        batch.headers.append(headers)
+    def _extend_batch(self, batch: PendingBatch, rows: Rows, order: Order, start: int, stop: int, added: list[AddedRows]) -> int:
+        batch.is_open = False  # from here on, no other thread adds a record, and the numbers stay
+        index, size = batch.record_count, batch.size
+        end = batch.extend(rows, order, start, stop, self._batch_size)
+        self._appender.count(batch.size - size)
+        if end > start:
+            added.append(AddedRows(batch, index, order[start:end] if len(order) else range(start, end)))
+        return end
 
-    def _next(self, topic: str, partition: int, size: int, now_ms: int) -> PendingBatch:
-        if size + BATCH_OVERHEAD_BYTES > self._max_record_bytes:
-            raise BrokerError(
-                MESSAGE_TOO_LARGE, "send()", f"A record of {size} bytes is over max_request_size={self._max_record_bytes}."
-            )
-        return self._open_batch(PendingBatch, TopicPartition(topic, partition), now_ms)
-
-    def _open_batch(self, kind: type[Batch], where: TopicPartition, now_ms: int) -> Batch:
+    def _open_batch(self, where: TopicPartition, now_ms: int) -> PendingBatch:
         """Open a batch. The partition's open batch, if there is one, is full."""
-        full = self._open.pop(where, None)
+        full = self._pop_open(where)
         if full is not None:
             self._full.append(full)
-        batch = kind(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms)
+        batch = self._open_new(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms, self._batch_size)
         self._open[where] = batch
         self._unfinished[batch] = None
-        self.pending_bytes += batch.size
+        self._appender.count(batch.size)
+        self._appender.open(*where, batch)
         return batch
+
+    def _pop_open(self, where: tuple[str, int]) -> PendingBatch | None:
+        """Take out and close the open batch of a partition."""
+        batch = self._open.pop(where, None)
+        if batch is not None:
+            self._appender.close(*where, batch)
+        return batch
+
+    def _leave(self, batch: PendingBatch) -> None:
+        """Let the next records without a key go to another partition."""
+        self._partitioner.leave(*batch.where)
+        self._appender.stick(batch.where.topic, UNKNOWN)
 
     def close(self, now_ms: int, hold: Callable[[TopicPartition], bool]) -> Closing:
         """Close and return the full batches and the batches that have lingered.
@@ -372,14 +387,19 @@ class Accumulator:
         """
         with self._lock:
             closed, self._full = self._full, []
-            for key, batch in list(self._open.items()):
+            for where, batch in list(self._open.items()):
                 if batch.close_ms <= now_ms and (batch.deadline_ms <= now_ms or not hold(batch.where)):
-                    closed.append(self._open.pop(key))
+                    self._pop_open(where)
+                    closed.append(batch)
             for batch in closed:
-                self._partitioner.leave(*batch.where)
+                self._leave(batch)
             # A batch that has lingered and is on hold must be closed at its deadline.
             times = (batch.close_ms if batch.close_ms > now_ms else batch.deadline_ms for batch in self._open.values())
             return Closing(closed, min(times, default=None))
+
+    def recount(self) -> None:
+        """Let the next record of each topic be added by `append`, because the numbers of partitions may have changed."""
+        self._appender.recount()
 
     def end_linger(self) -> list[PendingBatch]:
         """End the linger time of all open batches. Return all unfinished batches."""
@@ -404,27 +424,34 @@ class Accumulator:
     def _forget(self, batch: PendingBatch) -> None:
         if batch in self._unfinished:
             del self._unfinished[batch]
-            self.pending_bytes -= batch.size
+            self._appender.count(-batch.size)
+
+    def _drop_open(self) -> None:
+        for where in list(self._open):
+            self._pop_open(where)
 
     def drop(self) -> list[PendingBatch]:
         """Remove and return the batches that are still open or full, so that they are never written."""
         with self._lock:
             dropped = [*self._full, *self._open.values()]
-            self._full, self._open = [], {}
+            self._full = []
+            self._drop_open()
             for batch in dropped:
-                self._partitioner.leave(*batch.where)
+                self._leave(batch)
                 self._forget(batch)
             return dropped
 
     def end(self, check: Callable[[], object]) -> None:
         """Accept no more records: from now on `check`, which always raises, is called before each record."""
         with self._lock:
+            self._appender.is_open = False
             self._check = check
 
     def abandon(self) -> list[PendingBatch]:
         """Remove and return all unfinished batches, including the batches that the sender has already got."""
         with self._lock:
-            gone, self._full, self._open = list(self._unfinished), [], {}
+            self._drop_open()
+            gone, self._full = list(self._unfinished), []
             for batch in gone:
                 self._forget(batch)
             return gone

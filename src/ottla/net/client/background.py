@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, Self, TypeVar
 
 from ottla.client.errors import Closed, KafkaError
+from ottla.records.kernel_send import note_fork
 
 Result = TypeVar("Result")
 
@@ -110,6 +111,7 @@ class BackgroundLoop:
     @classmethod
     def _note_fork(cls) -> None:
         cls._count += 1
+        note_fork()
 
     def __init__(self, name: str) -> None:
         self._lock = threading.Lock()

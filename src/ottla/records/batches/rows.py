@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from ottla.ports import Buffer
@@ -28,10 +27,14 @@ from ottla.records.batches.header import (
 from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
 from ottla.records.kernel_common import SPAN_COLUMNS
+from ottla.records.kernel_send import RecordBuffer
 
 BATCH_BYTES: Final = 1 << 20
 NOTHING: Final = memoryview(b"")
 MOST_BYTES: Final = 0x7FFFFFFF
+UNKNOWN_TIME: Final = -(1 << 63)
+"""Noted instead of a timestamp for rows that have several."""
+_UNKNOWN_BYTES: Final = array("q", [UNKNOWN_TIME]).tobytes()
 Order: TypeAlias = "array[int] | memoryview[int]"
 
 
@@ -110,57 +113,65 @@ class Rows:
         return next((row for row in range(start, stop) if self.largest_bytes(row) > most_bytes), stop)
 
 
-class RowBatch:
-    """A batch that is being filled. Each row is encoded as soon as it is added."""
+class RowBatch(RecordBuffer):
+    """A batch that is being filled, by rows or by single records. Each is encoded as soon as it is added."""
 
-    __slots__ = ("_base_timestamp", "_newest", "_out", "_times", "end", "record_count")
-
-    def __init__(self) -> None:
-        self._out = bytearray(HEADER_BYTES)
-        self.end = HEADER_BYTES
-        """The size in bytes, header included and uncompressed."""
-        self.record_count = 0
-        self._times: list[tuple[int, int | None]] = []
-        """The first record of each addition, and the time of all its records, or None if they have several."""
+    __slots__ = ()
 
     def extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
         """Add the rows `order[start:stop]`, or `start` to `stop` if `order` is empty, until the batch has `most_bytes`.
 
-        An empty batch takes its first row whatever the size. Return the first index that was not added.
+        An empty batch takes its first row whatever the size. Return the first index that was not added. Meanwhile, other threads
+        can add no record.
         """
+        self.is_open = False  # the kernel writes rows without Python's lock
+        try:
+            return self._extend(rows, order, start, stop, most_bytes)
+        finally:
+            self.is_open = True
+
+    def _extend(self, rows: Rows, order: Order, start: int, stop: int, most_bytes: int) -> int:
         if not self.record_count and start < stop:
-            self._base_timestamp = self._newest = rows.timestamps[order[start] if len(order) else start]
-        self._times.append((self.record_count, rows.only_timestamp))
+            self.base_timestamp = self.max_timestamp = rows.timestamps[order[start] if len(order) else start]
+        if start < stop:
+            self.note_time(UNKNOWN_TIME if rows.only_timestamp is None else rows.only_timestamp)
         at = start
         while at < stop:
-            alone = len(self._out) > most_bytes  # room for one record that is larger than a batch, and for no other
+            alone = len(self.out) > most_bytes  # room for one record that is larger than a batch, and for no other
             more, self.end, newest = kernel_build.write(
-                self._out,
+                self.out,
                 self.end,
                 order,
                 at,
                 at + 1 if alone else stop,
                 NO_DELTAS,
                 rows.timestamps,
-                self._base_timestamp,
+                self.base_timestamp,
                 rows.spans,
                 *rows.data,
                 self.record_count,
             )
             self.record_count += more - at
-            self._newest = max(self._newest, newest)
+            self.max_timestamp = max(self.max_timestamp, newest)
             at = more
             if at == stop or alone or not self._grow(rows, order, at, stop, most_bytes):
                 break
         return at
 
+    @property
+    def has_unknown_times(self) -> bool:
+        """Return whether `timestamp` can return None."""
+        return _UNKNOWN_BYTES in self.times
+
     def timestamp(self, index: int) -> int | None:
         """Return the timestamp of a record if it can be told without decoding the batch."""
-        return self._times[bisect_right(self._times, index, key=itemgetter(0)) - 1][1]
+        times = memoryview(self.times).cast("q")
+        found = times[2 * bisect_right(times[::2], index) - 1]
+        return None if found == UNKNOWN_TIME else found
 
     def _grow(self, rows: Rows, order: Order, at: int, stop: int, most_bytes: int) -> bool:
         """Make room for rows from `at` on. Return False if the batch is full."""
-        size = len(self._out)
+        size = len(self.out)
         if size < most_bytes:
             wanted = max(4 * size, self.end + 2 * rows.usual_bytes(stop - at))  # a batch that grows often is copied often
             wanted = min(most_bytes, wanted)
@@ -169,9 +180,9 @@ class RowBatch:
         else:
             return False
         if self.record_count:
-            self._out += bytes(wanted - size)
+            self.out += bytes(wanted - size)
         else:
-            self._out = bytearray(wanted)
+            self.out = bytearray(wanted)
         return True
 
     def seal(
@@ -186,7 +197,8 @@ class RowBatch:
     ) -> bytearray:
         """Return the whole batch, which has at least one record. No row can be added afterwards."""
         warn_once()
-        del self._out[self.end :]
+        self.is_open = False
+        del self.out[self.end :]
         header = BatchHeader(
             base_offset=0,
             batch_length=0,
@@ -195,14 +207,14 @@ class RowBatch:
             crc=0,
             attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
             last_offset_delta=self.record_count - 1,
-            base_timestamp=self._base_timestamp,
-            max_timestamp=self._newest,
+            base_timestamp=self.base_timestamp,
+            max_timestamp=self.max_timestamp,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
             record_count=self.record_count,
         )
-        return seal(header, self._out, level)
+        return seal(header, self.out, level)
 
 
 def by_partition(partitions: Order, partition_count: int) -> tuple[array[int], array[int]]:
@@ -227,7 +239,7 @@ def batches_of(
     The other arguments are those of `RowBatch.seal`.
     """
     while start < stop:
-        batch = RowBatch()
+        batch = RowBatch(HEADER_BYTES + batch_bytes)
         start = batch.extend(rows, order, start, stop, HEADER_BYTES + batch_bytes)
         yield batch.seal(base_sequence=base_sequence, **fields)
         if base_sequence != NO_SEQUENCE:

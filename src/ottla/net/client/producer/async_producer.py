@@ -211,6 +211,8 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         driver = self._driver
         if on_delivery is not None:
             check_callback(on_delivery)
+        elif (added := driver.append_quickly(topic, value, key, partition, headers, timestamp_ms)) is not None:
+            return added
         accumulator = driver.accumulator
         if accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()

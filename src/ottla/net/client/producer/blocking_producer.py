@@ -30,6 +30,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         super().__init__(client, kind)
         self._driver = client._driver
         self._accumulator = self._driver.accumulator
+        self._append_quickly = self._driver.append_quickly
         self._buffer_memory = self._driver.settings.buffer_memory
         self._close_timeout_ms: int | None = None
         self._interception = client._interception
@@ -66,6 +67,23 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         `KafkaError`; `TypeError` for a field of a wrong type. With a `transactional_id` also `TransactionAbortable`,
         `TransactionFailed`, and outside of a transaction `TransactionError`.
         """
+        if on_delivery is None:
+            added = self._append_quickly(topic, value, key, partition, headers, timestamp_ms)
+            if added is not None:
+                return added
+        return self._send(topic, value, key, partition, headers, timestamp_ms, on_delivery)
+
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Headers | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery:
+        """Queue a record that needs more than a place in an open batch."""
         self._background.check_process()
         if on_delivery is not None:
             self._check_callback(on_delivery)

@@ -6,12 +6,19 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.arguments import short_repr
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.types import RecordMetadata
+from ottla.records import kernel_send
+
+if TYPE_CHECKING:
+    Delivery = kernel_send.Delivery[RecordMetadata, KafkaError]
+else:
+    Delivery = kernel_send.Delivery
 
 
 def arrival(batch: PendingBatch) -> asyncio.Future[None]:
@@ -34,61 +41,31 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
     return arrived
 
 
-class Delivery:
-    """The future result of a record that is being sent. `index` is the record's position in its batch, counted from 0."""
+class AwaitableBatch(PendingBatch):
+    """A batch for whose outcome threads and tasks can wait."""
 
-    __slots__ = ("_batch", "index")
+    __slots__ = ()
 
-    def __init__(self, batch: PendingBatch, index: int) -> None:
-        self._batch = batch
-        self.index = index
-
-    @property
-    def topic(self) -> str:
-        """Return the topic of the record."""
-        return self._batch.where.topic
-
-    @property
-    def partition(self) -> int:
-        """Return the partition of the record."""
-        return self._batch.where.partition
-
-    def done(self) -> bool:
-        """Return whether the record was written or has failed."""
-        return self._batch.done
-
-    def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Return the record's metadata. Wait for it up to `timeout` seconds; None waits without limit.
-
-        Raises `TimedOut`, or the `KafkaError` that prevented the writing of the record.
-        """
+    def result(self, index: int, timeout: float | None) -> RecordMetadata:
+        """Return the outcome of record `index`. Wait for it up to `timeout` seconds; None waits without limit."""
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {short_repr(timeout)}.")
-        if not self._batch.done:
+        if not self.done:
             arrived = threading.Event()
-            self._batch.watch(arrived.set)
+            self.watch(arrived.set)
             if not arrived.wait(timeout):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
-        return self._batch.outcome(self.index)
+        return self.outcome(index)
 
-    def error(self) -> KafkaError | None:
-        """Return the error of a record that has failed, and None otherwise. Unlike `result`, this does not count as reading it."""
-        return self._batch.error_of(self.index) if self._batch.done else None
+    def call_when_done(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
+        """Call `callback(delivery)` once the batch is done, on the client's thread or at once."""
+        self.watch(partial(callback, delivery))
 
-    def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
-        """Call `callback(delivery)` once the record is written or has failed, on the client's thread or at once."""
-        left = [callback]
-
-        def once() -> None:
-            with suppress(IndexError):
-                left.pop()(self)
-
-        self._batch.watch(once)
-
-    def __await__(self) -> Generator[None, None, RecordMetadata]:
-        if not self._batch.done:
-            yield from arrival(self._batch)
-        return self._batch.outcome(self.index)
+    def arrive(self, index: int) -> Generator[None, None, RecordMetadata]:
+        """Wait on the running loop for the outcome of record `index`, and return it."""
+        if not self.done:
+            yield from arrival(self)
+        return self.outcome(index)
 
 
 class SentRows(NamedTuple):

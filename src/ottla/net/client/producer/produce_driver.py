@@ -11,7 +11,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
-from ottla.net.client.producer.delivery import Delivery, SentRows, arrival
+from ottla.net.client.producer.delivery import AwaitableBatch, Delivery, SentRows, arrival
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
@@ -84,6 +84,9 @@ class ProduceDriver:
         self._tasks = Tasks(self._fail_all)
         self._cluster = links_to(settings, self._tasks)
         self.accumulator = self._new_accumulator()
+        self.append_quickly: Callable[..., Delivery | None] = self.accumulator.append_quickly
+        """As `Accumulator.append_quickly`: if it returns None, `append` must be called."""
+        self._metadata_version = -1
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self.metrics = self._new_metrics()
         self._sender = BatchSender(
@@ -134,8 +137,12 @@ class ProduceDriver:
             delivery_timeout_ms=settings.delivery_timeout_ms,
             max_record_bytes=settings.max_request_size,
             partitioner=partitioner_of(settings, self._cluster.metadata),
+            clock=time.time_ns,
+            most_pending_bytes=settings.buffer_memory,
+            has_own_partitions=settings.is_of_0_7 or settings.partitioner is not None,
             check=self._machine.check_open if self._machine is not None else None,
             lock=threading.Lock(),
+            opener=AwaitableBatch,
         )
 
     def _new_transactions(self, machine: ProducerTransactions) -> TransactionDriver:
@@ -271,6 +278,9 @@ class ProduceDriver:
         """Send the batches that are ready, and set a timer for the next. Must be called on the loop."""
         if self._closed:
             return
+        if self._metadata_version != (version := self._cluster.metadata.version):
+            self._metadata_version = version
+            self.accumulator.recount()
         now = now_ms()
         batches, next_close_ms = self.accumulator.close(now, self._sender.machine.has_backlog)
         for batch in batches:

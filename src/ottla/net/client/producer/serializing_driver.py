@@ -13,6 +13,11 @@ from ottla.net.client.producer.delivery import Delivery
 from ottla.net.client.producer.produce_driver import ProduceDriver
 
 
+def _append_nothing(*_fields: object) -> Delivery | None:
+    """Return None: every record of this driver needs `append`."""
+    return None
+
+
 class SerializingDriver(ProduceDriver):
     """A driver that serializes key and value on the thread that sends. A serializer that raises leaves everything as it was."""
 
@@ -20,6 +25,10 @@ class SerializingDriver(ProduceDriver):
         super().__init__(settings, needs_idempotence=needs_idempotence)
         self._key = FieldSerializer("key", settings.key_serializer)
         self._value = FieldSerializer("value", settings.value_serializer)
+
+    async def start(self) -> None:
+        await super().start()
+        self._append_bytes, self.append_quickly = self.append_quickly, _append_nothing
 
     def append(
         self,
@@ -34,8 +43,9 @@ class SerializingDriver(ProduceDriver):
             return None  # `load_metadata` first: a record is serialized once
         if not (self._key.is_ready(topic) and self._value.is_ready(topic)):
             return None
-        key = self._key.serialize(topic, key)
-        return super().append(topic, self._value.serialize(topic, value), key, partition, headers, timestamp_ms)
+        key, value = self._key.serialize(topic, key), self._value.serialize(topic, value)
+        delivery: Delivery | None = self._append_bytes(topic, value, key, partition, headers, timestamp_ms)
+        return delivery or super().append(topic, value, key, partition, headers, timestamp_ms)
 
     async def load_metadata(self, topic: str) -> None:
         """Request a topic's metadata, or if it is there, the schemas of its keys and values. Raises `KafkaError`."""
