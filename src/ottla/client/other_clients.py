@@ -491,6 +491,16 @@ _MISTAKES = {"topic": _TOPICS_FIRST}
 """Names that no client has."""
 
 
+def find_method(kind: str, name: str) -> Here:
+    """Return the equivalent of a method of another client, for a class of `ottla`.
+
+    Of several clients with this method, the one with the same kind of class, blocking or asynchronous, is preferred.
+    """
+    plain = kind.removeprefix("Async")
+    found = [(ours, METHODS[theirs][name]) for theirs, ours in CLASSES.items() if ours.endswith(plain) and name in METHODS[theirs]]
+    return next((here for ours, here in found if ours == kind), found[0][1])
+
+
 def find_setting(name: str) -> Here | None:
     """Return the equivalent of another client's setting, with dots or underscores in its name, or None for an unknown name."""
     plain = name.replace(".", "_")

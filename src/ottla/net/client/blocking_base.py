@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
+from ottla.client.other_names import with_other_names
 from ottla.net.client.background import BackgroundLoop, UserCalls
 from ottla.net.client.consumer.listeners import refuse_in_listener
 from ottla.net.client.statistics import Statistics
@@ -34,6 +35,11 @@ Result = TypeVar("Result")
 
 class BlockingClient(Generic[Client]):
     """A context manager around an asynchronous client, which runs on a background thread."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if cls.__module__.startswith("ottla."):
+            with_other_names(cls)
 
     def __init__(self, client: Client, kind: str) -> None:
         self._async = client

@@ -7,6 +7,7 @@ from typing import Self, Unpack
 
 from ottla.client.keywords import AdminKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
+from ottla.client.other_names import with_other_names
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.admin.access_calls import AccessCalls
 from ottla.net.client.admin.cluster_calls import ClusterCalls
@@ -18,6 +19,7 @@ from ottla.net.client.admin.transaction_calls import TransactionCalls
 from ottla.net.client.cluster import ClusterLinks
 
 
+@with_other_names
 class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaCalls, ClusterCalls, AccessCalls):
     """An admin client, which changes and describes a cluster; a context manager.
 

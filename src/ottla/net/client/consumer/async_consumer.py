@@ -24,6 +24,7 @@ from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
 from ottla.client.metrics.registry import Metric, MetricsSnapshot
+from ottla.client.other_names import with_other_names
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
@@ -64,6 +65,7 @@ ENDS_PAUSE_MS = 200
 log = logging.getLogger("ottla.client")
 
 
+@with_other_names
 class AsyncConsumer(Generic[Key_co, Value_co]):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 

@@ -1,0 +1,66 @@
+"""Methods of other Kafka clients as attributes that are not there: the `AttributeError` names the equivalent.
+
+Classes do not have `__getattr__`, which would slow down each access to an attribute of theirs, in `send` too.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+Client = TypeVar("Client", bound=type)
+
+NAMES = {
+    "Producer": "bootstrap_connected cluster_id create_batch list_topics max_usable_produce_magic produce "
+    "produce_batch send_and_wait send_batch send_offsets_to_transaction set_sasl_credentials start stop",
+    "Consumer": "bootstrap bootstrap_connected cluster_id commit_async consume consumer_group_metadata "
+    "get_watermark_offsets getmany getone highwater last_poll_timestamp last_stable_offset list_topics "
+    "memberid partitions_for_topic set_sasl_credentials start stop store_offsets topics unassign",
+    "Admin": "alter_consumer_group_offsets alter_user_scram_credentials api_versions cluster_id "
+    "delete_consumer_groups describe_acls describe_consumer_groups describe_metadata_quorum "
+    "describe_topic_partitions describe_user_scram_credentials find_coordinator get_broker_version_data "
+    "incremental_alter_configs list_consumer_group_offsets list_consumer_groups list_partition_offsets "
+    "poll remove_group_members reset_configs reset_group_offsets set_sasl_credentials start "
+    "wait_for_topics",
+}
+"""Methods of other clients, by Ottla's class. A class that has one of its own by this name keeps it."""
+
+
+class OtherName:
+    """A method of another client's class. Access raises `AttributeError`, as for any missing attribute."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        self._kind, self._name = kind, name
+
+    def __get__(self, instance: object, owner: type) -> object:
+        raise AttributeError(missing_method(self._kind, self._name), name=self._name, obj=instance)
+
+
+def missing_method(kind: str, name: str) -> str:
+    """Return the message about a method that the class `kind` does not have, and another client has."""
+    from ottla.client.other_clients import find_method  # of no use to a program without mistakes
+
+    if name == "start":  # a method of the asynchronous classes
+        return f"{kind} has no method start; a blocking client is started when it is made."
+    here = find_method(kind, name)
+    note = here.note.replace("`", "")
+    if here.name in ("", name):
+        return f"{kind} has no method {name}; {note if here.note[0] == '`' else note[0].lower() + note[1:]}"
+    return f"{kind} has no method {name}; it is called {here.name} here. {note}".rstrip()
+
+
+def with_other_names(client: Client) -> Client:
+    """Give a class the methods of other clients as attributes that raise. `dir` of an object does not list them."""
+    kind = client.__name__
+    for name in NAMES.get(kind.removeprefix("Async"), "").split():
+        if not hasattr(client, name):
+            setattr(client, name, OtherName(kind, name))
+    client.__dir__ = _dir  # type: ignore[assignment]
+    return client
+
+
+def _dir(self: object) -> list[str]:
+    names: dict[str, object] = {}
+    for kind in reversed(type(self).__mro__):
+        names |= vars(kind)
+    names |= vars(self)
+    return sorted({*object.__dir__(self)} - {name for name, found in names.items() if isinstance(found, OtherName)})
