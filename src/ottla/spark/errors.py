@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-
-class SentenceError(Exception):
-    """The base of errors whose message is enough for a user, so that Spark shows no traceback."""
-
-
-class OptionError(SentenceError, ValueError):
-    """Raised if the source or sink does not accept an option, a schema or a column. The message names a valid one."""
+from ottla.formats.errors import OptionError as OptionError
+from ottla.formats.errors import SentenceError as SentenceError
 
 
 class DataLoss(SentenceError, RuntimeError):

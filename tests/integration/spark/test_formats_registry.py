@@ -23,7 +23,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottl
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 
 codecs = importlib.import_module("ottla.spark.formats.codecs")
-registry_of = importlib.import_module("ottla.spark.formats.registry").registry_of
+registry_of = importlib.import_module("ottla.formats.registry").registry_of
 load_schemas = importlib.import_module("ottla.spark.formats.schemas").load_schemas
 values_type = importlib.import_module("ottla.spark.formats.schemas").values_type
 columns_of = importlib.import_module("ottla.spark.formats.ddl").columns_of
@@ -158,7 +158,7 @@ def test_a_sink_with_a_registry_needs_its_topic() -> None:
 
 
 descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="Protobuf is absent: pip install protobuf")
-protobuf_schema = importlib.import_module("ottla.spark.formats.protobuf_schema")
+protobuf_schema = importlib.import_module("ottla.formats.protobuf_schema")
 INT32, STRING, MESSAGE = 5, 9, 11
 FRAME = b"\x00\x00\x00\x00\x01"
 
@@ -234,11 +234,12 @@ def test_what_a_schema_of_protobuf_refers_to_is_asked_for_too() -> None:
 
 def test_messages_that_every_compiler_brings_need_no_file() -> None:
     held = descriptor_pb2.FileDescriptorSet(file=[air(uses=".google.protobuf.Timestamp")]).SerializeToString()
-    found = protobuf_schema.spark_type(protobuf_schema.read(held, "", "valueSchema"))
-    assert found == columns_of("carrier STRING, delay INT, at STRUCT<seconds: BIGINT, nanos: INT>", "valueSchema")
+    found = protobuf_schema.arrow_type(protobuf_schema.read(held, "", "valueSchema"))
+    instant = pa.struct([("seconds", pa.int64()), ("nanos", pa.int32())])
+    assert found == pa.struct([("carrier", pa.string()), ("delay", pa.int32()), ("at", instant)])
     held = descriptor_pb2.FileDescriptorSet(file=[air(uses=".time.Minute")]).SerializeToString()
     with pytest.raises(OptionError, match=r"Field at of Protobuf is of time\.Minute, which the descriptors lack"):
-        protobuf_schema.spark_type(protobuf_schema.read(held, "", "valueSchema"))
+        protobuf_schema.arrow_type(protobuf_schema.read(held, "", "valueSchema"))
 
 
 def test_a_registry_that_has_only_texts_of_protobuf_is_told() -> None:

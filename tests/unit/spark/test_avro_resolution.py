@@ -15,8 +15,8 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottl
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 fastavro = pytest.importorskip("fastavro", reason="fastavro is absent: pip install fastavro")
 to_arrow_schema = importlib.import_module("pyspark.sql.pandas.types").to_arrow_schema
-avro_schema = importlib.import_module("ottla.spark.formats.avro_schema")
-avro_values = importlib.import_module("ottla.spark.formats.avro_values")
+avro_schema = importlib.import_module("ottla.formats.avro_schema")
+avro_values = importlib.import_module("ottla.formats.avro_values")
 schemas = importlib.import_module("ottla.spark.formats.schemas")
 
 
@@ -35,7 +35,7 @@ def resolved(written: dict[str, Any], asked: dict[str, Any], rows: list[Any]) ->
             fastavro.schemaless_reader(io.BytesIO(values[-1]), fastavro.parse_schema(written), fastavro.parse_schema(asked))
         )
     node = avro_schema.read(json.dumps(asked), "valueSchema")
-    kind = pa.struct(list(to_arrow_schema(avro_schema.spark_type(node), timezone="UTC")))
+    kind = avro_schema.arrow_type(node)
     made = avro_values.AvroDecoder(kind, avro_schema.read(json.dumps(written), "valueSchema"), node).decode(
         pa.array(values, pa.binary())
     )
@@ -143,7 +143,7 @@ def test_a_type_becomes_a_wider_one(narrow: str, wide: str) -> None:
 def test_a_value_of_a_type_that_the_union_does_not_have_is_a_bad_value() -> None:
     asked = record({"name": "u", "type": ["int", "string"]})
     node = avro_schema.read(json.dumps(asked), "valueSchema")
-    kind = pa.struct(list(to_arrow_schema(avro_schema.spark_type(node), timezone="UTC")))
+    kind = avro_schema.arrow_type(node)
     written = avro_schema.read(json.dumps(record({"name": "u", "type": "boolean"})), "valueSchema")
     made = avro_values.AvroDecoder(kind, written, node).decode(pa.array([b"\x01"], pa.binary()))
     assert "has a boolean, which the union asked for does not have" in made.wrong[0]

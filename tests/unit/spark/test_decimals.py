@@ -16,11 +16,11 @@ from ottla.spark.errors import OptionError
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-avro_schema = importlib.import_module("ottla.spark.formats.avro_schema")
-avro_values = importlib.import_module("ottla.spark.formats.avro_values")
-avro_bytes = importlib.import_module("ottla.spark.formats.avro_bytes")
-python_values = importlib.import_module("ottla.spark.formats.python_values")
-decimals = importlib.import_module("ottla.spark.formats.decimals")
+avro_schema = importlib.import_module("ottla.formats.avro_schema")
+avro_values = importlib.import_module("ottla.formats.avro_values")
+avro_bytes = importlib.import_module("ottla.formats.avro_bytes")
+python_values = importlib.import_module("ottla.formats.python_values")
+decimals = importlib.import_module("ottla.formats.decimals")
 
 EXACT = Context(prec=100)
 

@@ -19,9 +19,10 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottl
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 fastavro = pytest.importorskip("fastavro", reason="fastavro is absent: pip install fastavro")
 to_arrow_schema = importlib.import_module("pyspark.sql.pandas.types").to_arrow_schema
-avro_schema = importlib.import_module("ottla.spark.formats.avro_schema")
-avro_values = importlib.import_module("ottla.spark.formats.avro_values")
-avro_bytes = importlib.import_module("ottla.spark.formats.avro_bytes")
+avro_schema = importlib.import_module("ottla.formats.avro_schema")
+avro_values = importlib.import_module("ottla.formats.avro_values")
+avro_bytes = importlib.import_module("ottla.formats.avro_bytes")
+avro_schema_of = importlib.import_module("ottla.spark.formats.written_schemas").avro_schema_of
 columns_of = importlib.import_module("ottla.spark.formats.ddl").columns_of
 
 EVERYTHING = """
@@ -68,9 +69,9 @@ def random_row(chance: random.Random) -> dict[str, Any]:
 
 
 def test_every_type_is_written_as_fastavro_does_and_read_again() -> None:
-    schema, kind = avro_schema.from_spark(columns_of(EVERYTHING, "valueSchema")), arrow_type(EVERYTHING)
+    schema, kind = avro_schema_of(columns_of(EVERYTHING, "valueSchema")), arrow_type(EVERYTHING)
     node = avro_schema.read(json.dumps(schema), "valueSchema")
-    assert avro_schema.spark_type(node) == columns_of(EVERYTHING, "valueSchema")
+    assert avro_schema.arrow_type(node) == kind
     chance = random.Random(7)
     rows = [random_row(chance) for _ in range(400)]
     column = pa.array([{**row, "m": None if row["m"] is None else list(row["m"].items())} for row in rows] + [None], kind)
@@ -176,8 +177,8 @@ def test_schemas_that_are_none_are_told(text: str, why: str) -> None:
 
 
 def test_what_is_always_null_has_no_column() -> None:
-    with pytest.raises(OptionError, match=re.escape("leave it out with .schema(...)")):
-        avro_schema.spark_type(avro_schema.read('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "null"}]}', "s"))
+    with pytest.raises(OptionError, match=re.escape("leave it out of the columns to read")):
+        avro_schema.arrow_type(avro_schema.read('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "null"}]}', "s"))
 
 
 @pytest.mark.parametrize(

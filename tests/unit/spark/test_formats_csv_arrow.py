@@ -14,8 +14,8 @@ from ottla.spark.formats.choice import Format, Formats
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-csv_values = importlib.import_module("ottla.spark.formats.csv_values")
-arrow_values = importlib.import_module("ottla.spark.formats.arrow_values")
+csv_values = importlib.import_module("ottla.formats.csv_values")
+arrow_values = importlib.import_module("ottla.formats.arrow_values")
 codecs = importlib.import_module("ottla.spark.formats.codecs")
 typed = importlib.import_module("ottla.spark.formats.typed_rows")
 

@@ -12,9 +12,9 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
-bulk = importlib.import_module("ottla.spark.formats.bulk")
-json_values = importlib.import_module("ottla.spark.formats.json_values")
-json_text = importlib.import_module("ottla.spark.formats.json_values")
+bulk = importlib.import_module("ottla.formats.bulk")
+json_values = importlib.import_module("ottla.formats.json_values")
+json_text = importlib.import_module("ottla.formats.json_values")
 
 FLIGHT = pa.struct([("carrier", pa.string()), ("delay", pa.int32())])
 

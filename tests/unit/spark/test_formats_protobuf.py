@@ -21,9 +21,9 @@ descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2", reason="P
 descriptor_pool = importlib.import_module("google.protobuf.descriptor_pool")
 message_factory = importlib.import_module("google.protobuf.message_factory")
 to_arrow_schema = importlib.import_module("pyspark.sql.pandas.types").to_arrow_schema
-protobuf_schema = importlib.import_module("ottla.spark.formats.protobuf_schema")
-ProtobufDecoder: Any = importlib.import_module("ottla.spark.formats.protobuf_values").ProtobufDecoder
-ProtobufEncoder: Any = importlib.import_module("ottla.spark.formats.protobuf_bytes").ProtobufEncoder
+protobuf_schema = importlib.import_module("ottla.formats.protobuf_schema")
+ProtobufDecoder: Any = importlib.import_module("ottla.formats.protobuf_values").ProtobufDecoder
+ProtobufEncoder: Any = importlib.import_module("ottla.formats.protobuf_bytes").ProtobufEncoder
 schemas = importlib.import_module("ottla.spark.formats.schemas")
 
 OPTIONAL, REPEATED = 1, 3
@@ -100,7 +100,7 @@ def read_everything() -> tuple[Any, Any, Any]:
     """(schema, Arrow's type, the library's class)."""
     file = everything()
     schema = protobuf_schema.read(descriptors(file), "", "valueSchema")
-    kind = pa.struct(list(to_arrow_schema(protobuf_schema.spark_type(schema), timezone="UTC")))
+    kind = protobuf_schema.arrow_type(schema)
     return schema, kind, library_class(file, "air.Flight")
 
 
@@ -185,7 +185,7 @@ def test_a_message_that_holds_itself_has_no_column() -> None:
     message = file.message_type.add(name="Tree")
     message.field.add(name="left", number=1, type=11, label=OPTIONAL, type_name=".Tree")
     with pytest.raises(OptionError, match="Message Tree of Protobuf holds itself"):
-        protobuf_schema.spark_type(protobuf_schema.read(descriptors(file), "Tree", "valueSchema"))
+        protobuf_schema.arrow_type(protobuf_schema.read(descriptors(file), "Tree", "valueSchema"))
 
 
 @pytest.mark.parametrize(

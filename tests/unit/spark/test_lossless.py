@@ -17,7 +17,8 @@ from ottla.spark.formats.choice import Format
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[spark]'")
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 codecs = importlib.import_module("ottla.spark.formats.codecs")
-written_schema = importlib.import_module("ottla.spark.formats.schemas").written_schema
+schemas = importlib.import_module("ottla.spark.formats.schemas")
+spark_type, written_schema = schemas.spark_type, schemas.written_schema
 
 DIGITS = st.integers(-(10**38) + 1, 10**38 - 1)
 TYPES: dict[str, tuple[Any, st.SearchStrategy[Any]]] = {
@@ -44,7 +45,7 @@ def through(name: str, kind: Any, values: list[Any], delimiter: str = ",") -> li
     chosen = Format(name, delimiter=delimiter)
     encoded = codecs.encoder_of("value", chosen, whole, "t").encode(pa.array([{"a": each, "b": 1} for each in values], whole))
     if name == "avro":
-        chosen = Format(name, written_schema("value", chosen, codecs._spark_type(whole)))
+        chosen = Format(name, written_schema("value", chosen, spark_type(whole)))
     return [row and row["a"] for row in codecs.decoder_of("value", chosen, whole).decode(encoded).values.to_pylist()]
 
 

@@ -53,8 +53,8 @@ def to_arrow(
         "timestamp": lambda: _timestamps(columns, timestamp_type),
         "timestampType": lambda: _timestamp_types(columns),
         "headers": lambda: headers_array(columns, headers_type),
-        "topic": lambda: _repeated(topic, pa.string(), len(columns)),
-        "partition": lambda: _repeated(partition, pa.int32(), len(columns)),
+        "topic": lambda: _repeat(topic, pa.string(), len(columns)),
+        "partition": lambda: _repeat(partition, pa.int32(), len(columns)),
     }
     return pa.RecordBatch.from_arrays([makers[name]() for name in names], names=list(names))
 
@@ -66,15 +66,15 @@ def spans_array(columns: Columns, column: int, kind: pa.DataType | None = None) 
     return _gather(pieces, at, sizes, kind or pa.binary())
 
 
-def _repeated(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+def _repeat(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
     """Return an array that has `value` in each row: a slice of a larger one, which the next batches use too."""
     if rows > MOST_REPEATED:
         return pa.repeat(pa.scalar(value, kind), rows)
-    return _many(value, kind, 1 << max(rows - 1, 1).bit_length())[:rows]
+    return _repeat_many(value, kind, 1 << max(rows - 1, 1).bit_length())[:rows]
 
 
 @lru_cache(maxsize=16)
-def _many(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
+def _repeat_many(value: str | int | None, kind: pa.DataType, rows: int) -> pa.Array:
     return pa.repeat(pa.scalar(value, kind), rows)
 
 
@@ -142,11 +142,11 @@ def headers_array(columns: Columns, kind: pa.DataType = HEADERS) -> pa.Array:
 
 def _empty_lists(kind: pa.DataType, rows: int) -> pa.Array:
     starts = pa.py_buffer(bytes(4 * (rows + 1)))
-    return pa.Array.from_buffers(kind, rows, [None, starts], null_count=0, children=[_nothing(kind.value_type)])
+    return pa.Array.from_buffers(kind, rows, [None, starts], null_count=0, children=[_empty_array(kind.value_type)])
 
 
 @lru_cache(maxsize=4)
-def _nothing(kind: pa.DataType) -> pa.Array:
+def _empty_array(kind: pa.DataType) -> pa.Array:
     return pa.array([], kind)
 
 

@@ -6,11 +6,9 @@ import base64
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import DataType
 
+from ottla.formats.bulk import Decoder, Encoder
 from ottla.spark.errors import OptionError
-from ottla.spark.formats.bulk import Decoder, Encoder
 from ottla.spark.formats.choice import Format, Formats
 
 
@@ -19,38 +17,38 @@ def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
     if chosen.registry is not None:
         return _framed_decoder(column, chosen, chosen.registry, kind)
     if chosen.name == "arrow":
-        from ottla.spark.formats.arrow_values import ArrowDecoder
+        from ottla.formats.arrow_values import ArrowDecoder
 
         return ArrowDecoder(kind)
     if chosen.name == "csv":
-        from ottla.spark.formats.csv_values import CsvDecoder
+        from ottla.formats.csv_values import CsvDecoder
 
         return CsvDecoder(kind, chosen.delimiter)
     if chosen.name == "avro":
-        from ottla.spark.formats.schemas import written_schema
+        from ottla.spark.formats.schemas import spark_type, written_schema
 
-        return _avro_decoder(column, kind, written_schema(column, chosen, _spark_type(kind)))
+        return _avro_decoder(column, kind, written_schema(column, chosen, spark_type(kind)))
     if chosen.name == "protobuf":
-        from ottla.spark.formats.protobuf_values import ProtobufDecoder
+        from ottla.formats.protobuf_values import ProtobufDecoder
         from ottla.spark.formats.schemas import protobuf_of
 
         return ProtobufDecoder(kind, protobuf_of(column, chosen))
-    from ottla.spark.formats.json_values import JsonDecoder
+    from ottla.formats.json_values import JsonDecoder
 
     return JsonDecoder(kind)
 
 
 def _avro_decoder(column: str, kind: pa.DataType, text: str, asked: str | None = None) -> Decoder:
-    from ottla.spark.formats import avro_schema
-    from ottla.spark.formats.avro_values import AvroDecoder
+    from ottla.formats import avro_schema
+    from ottla.formats.avro_values import AvroDecoder
 
     option = f"{column}Schema"
     return AvroDecoder(kind, avro_schema.read(text, option), None if asked is None else avro_schema.read(asked, option))
 
 
 def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
-    from ottla.spark.formats.registry import registry_of
-    from ottla.spark.formats.registry_frames import FramedDecoder
+    from ottla.formats.registry import registry_of
+    from ottla.formats.registry_frames import FramedDecoder
     from ottla.spark.formats.schemas import readers_schema
 
     if chosen.name == "json":
@@ -63,15 +61,11 @@ def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) 
         text = registry.by_id(schema_id, chosen.name)
         if text is None or chosen.name == "avro":
             return None if text is None else _avro_decoder(column, kind, text, asked)
-        from ottla.spark.formats.protobuf_values import PlacedProtobufDecoder
+        from ottla.formats.protobuf_values import PlacedProtobufDecoder
 
         return PlacedProtobufDecoder(kind, base64.b64decode(text))
 
     return FramedDecoder(kind, find)
-
-
-def _spark_type(kind: pa.DataType) -> DataType:
-    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
@@ -79,29 +73,29 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
     if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
         return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
-        from ottla.spark.formats.registry import registry_of, subject_of
-        from ottla.spark.formats.registry_frames import FramedEncoder
-        from ottla.spark.formats.schemas import written_schema
+        from ottla.formats.registry import registry_of, subject_of
+        from ottla.formats.registry_frames import FramedEncoder
+        from ottla.spark.formats.schemas import spark_type, written_schema
 
-        text = written_schema(column, chosen, _spark_type(kind))
+        text = written_schema(column, chosen, spark_type(kind))
         schema_id = registry_of(chosen.registry).register(subject_of(topic, column), chosen.name, text)
         return FramedEncoder(schema_id, encoder_of(column, replace(chosen, registry=None), kind, topic))
     if chosen.name == "csv":
-        from ottla.spark.formats.csv_values import CsvEncoder
+        from ottla.formats.csv_values import CsvEncoder
 
         return CsvEncoder(chosen.delimiter)
     if chosen.name == "avro":
-        from ottla.spark.formats import avro_schema
-        from ottla.spark.formats.avro_bytes import AvroEncoder
-        from ottla.spark.formats.schemas import written_schema
+        from ottla.formats import avro_schema
+        from ottla.formats.avro_bytes import AvroEncoder
+        from ottla.spark.formats.schemas import spark_type, written_schema
 
-        return AvroEncoder(avro_schema.read(written_schema(column, chosen, _spark_type(kind)), f"{column}Schema"), column)
+        return AvroEncoder(avro_schema.read(written_schema(column, chosen, spark_type(kind)), f"{column}Schema"), column)
     if chosen.name == "protobuf":
-        from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
+        from ottla.formats.protobuf_bytes import ProtobufEncoder
         from ottla.spark.formats.schemas import protobuf_of
 
         return ProtobufEncoder(protobuf_of(column, chosen), column)
-    from ottla.spark.formats.json_values import JsonEncoder
+    from ottla.formats.json_values import JsonEncoder
 
     return JsonEncoder()
 
@@ -111,11 +105,11 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
 
     Without the option, use the topic's newest schema.
     """
+    from ottla.formats.protobuf_bytes import ProtobufEncoder
+    from ottla.formats.protobuf_schema import places, read
+    from ottla.formats.registry import registry_of, subject_of
+    from ottla.formats.registry_frames import FramedEncoder
     from ottla.schemas.frames import path_bytes
-    from ottla.spark.formats.protobuf_bytes import ProtobufEncoder
-    from ottla.spark.formats.protobuf_schema import places, read
-    from ottla.spark.formats.registry import registry_of, subject_of
-    from ottla.spark.formats.registry_frames import FramedEncoder
     from ottla.spark.formats.schemas import descriptors_of, newest
 
     schema_id: int | None = None
@@ -147,7 +141,7 @@ class EncodedColumns:
     def rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return rows with encoded keys and values. Raises `OptionError` for a value that its format cannot represent."""
         if self._formats.packs_rows():
-            from ottla.spark.formats.arrow_values import pack
+            from ottla.formats.arrow_values import pack
 
             return pack(batch)
         for column, chosen in self._formats.formats_by_column().items():

@@ -13,16 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, StructType
 
+from ottla.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.errors import OptionError
-from ottla.spark.formats import avro_schema, json_schema, protobuf_schema
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import columns_of
+from ottla.spark.formats.written_schemas import avro_schema_of, json_schema_of
 from ottla.spark.options import ReadOptions, WriteOptions, named_topics
 
 if TYPE_CHECKING:
-    from ottla.spark.formats.registry import Registered
+    from ottla.formats.registry import Registered
 
 _LOADED = "base64:"
 Options = TypeVar("Options", ReadOptions, WriteOptions)
@@ -65,10 +68,15 @@ def load_schemas(options: Options) -> Options:
 
 def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
     """Return the newest schema of the first topic, by which values are resolved; None if the registry has none."""
-    from ottla.spark.formats.registry import registry_of, subject_of  # imported when needed, as in `newest`
+    from ottla.formats.registry import registry_of, subject_of  # imported when needed, as in `newest`
 
     found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
     return found.text if found is not None and found.text.startswith("{") else None
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    """Return Spark's type of values that have this type in Arrow."""
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
@@ -94,7 +102,7 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
     """
     option = f"{column}Schema"
     if chosen.name == "protobuf" and (chosen.schema is not None or chosen.registry is None):
-        return protobuf_schema.spark_type(protobuf_of(column, chosen))
+        return spark_type(protobuf_schema.arrow_type(protobuf_of(column, chosen)))
     if chosen.schema is not None:
         return _type(schema_text(chosen.schema, option), chosen, option)
     if chosen.registry is None:
@@ -103,13 +111,13 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
         raise OptionError(f"Option {option} is missing: with subscribePattern no one topic says which schema its registry has.")
     found = newest(chosen.registry, column, chosen, topics[0])
     if chosen.name == "protobuf":
-        return protobuf_schema.spark_type(protobuf_schema.read(base64.b64decode(found.text), "", "schemaRegistry"))
+        return spark_type(protobuf_schema.arrow_type(protobuf_schema.read(base64.b64decode(found.text), "", "schemaRegistry")))
     return _type(found.text, chosen, "schemaRegistry")
 
 
 def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
     """Return the newest schema of a topic's keys or values in the registry. Raises `OptionError`."""
-    from ottla.spark.formats.registry import registry_of, subject_of  # importing an HTTP client takes long, and few jobs need one
+    from ottla.formats.registry import registry_of, subject_of  # importing an HTTP client takes long, and few jobs need one
 
     subject = subject_of(topic, column)
     found = registry_of(place).latest(subject, chosen.name)
@@ -126,9 +134,9 @@ def _type(text: str, chosen: Format, option: str) -> DataType:
     if (found := _spark_schema(text, option)) is not None:
         return found
     if chosen.name == "avro":
-        return avro_schema.spark_type(avro_schema.read(text, option))
+        return spark_type(avro_schema.arrow_type(avro_schema.read(text, option)))
     if chosen.name == "json":
-        return json_schema.spark_type(text, option)
+        return spark_type(json_schema.arrow_type(text, option))
     raise OptionError(f'Option {option} holds JSON without "type": "struct", as df.schema.json() writes it: give that, or DDL.')
 
 
@@ -157,5 +165,5 @@ def written_schema(column: str, chosen: Format, kind: DataType) -> str:
         if text.startswith("{") and _spark_schema(text, f"{column}Schema") is None:
             return text
         given = _type(text, chosen, f"{column}Schema")
-    made: Any = avro_schema.from_spark(given) if chosen.name == "avro" else json_schema.from_spark(given)
+    made: Any = avro_schema_of(given) if chosen.name == "avro" else json_schema_of(given)
     return json.dumps(made)

@@ -8,7 +8,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.spark.formats.bulk import Decoded
+from ottla.formats.bulk import Decoded
 from ottla.spark.formats.choice import CORRUPT, DROP, Formats
 from ottla.spark.formats.codecs import decoder_of
 from ottla.spark.formats.misfits import Misfits, Put

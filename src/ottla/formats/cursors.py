@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as compute
 
+from ottla.formats.bulk import Decoded, Misfit, as_rows, decode_many
 from ottla.records import kernel_arrow
-from ottla.spark.formats.bulk import Decoded, Misfit, as_rows, decode_many
 
 Ints = npt.NDArray[numpy.int64]
 MOST_VARINT_BYTES = 10

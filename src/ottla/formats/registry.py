@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from ottla.errors import KafkaError
+from ottla.formats.errors import OptionError
+from ottla.formats.protobuf_schema import files_of
 from ottla.schemas.frames import set_of_files
 from ottla.schemas.places import SchemaPlace, schema_place
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
-from ottla.spark.errors import OptionError
-from ottla.spark.formats.protobuf_schema import files_of
 
 FORMATS = (AVRO, JSON, PROTOBUF)
 

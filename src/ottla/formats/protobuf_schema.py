@@ -1,4 +1,4 @@
-"""Protobuf schemas, parsed from descriptors of `protoc --descriptor_set_out`, and their types in Spark. Pure.
+"""Protobuf schemas, parsed from descriptors of `protoc --descriptor_set_out`, and their types in Arrow. Pure.
 
 A descriptor is itself a Protobuf message. The module reads only those of its fields that columns need.
 """
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pyspark.sql import types
+import pyarrow as pa
 
-from ottla.spark.errors import OptionError
+from ottla.formats.errors import OptionError
 
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 STRING, MESSAGE, BYTES, ENUM = 9, 11, 12, 14
@@ -20,11 +20,11 @@ WIRE_TYPES = {
     BYTES: LENGTH, 13: VARINT, ENUM: VARINT, 15: FIXED32, 16: FIXED64, 17: VARINT, 18: VARINT,
 }  # fmt: skip
 """The wire type of each field type. Groups, which are deprecated, are not supported."""
-_SPARK: dict[int, types.DataType] = {
-    1: types.DoubleType(), 2: types.FloatType(), 3: types.LongType(), 4: types.DecimalType(20, 0), 5: types.IntegerType(),
-    6: types.DecimalType(20, 0), 7: types.LongType(), 8: types.BooleanType(), STRING: types.StringType(), BYTES: types.BinaryType(),
-    13: types.LongType(), ENUM: types.StringType(), 15: types.IntegerType(), 16: types.LongType(), 17: types.IntegerType(),
-    18: types.LongType(),
+_ARROW: dict[int, pa.DataType] = {
+    1: pa.float64(), 2: pa.float32(), 3: pa.int64(), 4: pa.decimal128(20, 0), 5: pa.int32(),
+    6: pa.decimal128(20, 0), 7: pa.int64(), 8: pa.bool_(), STRING: pa.string(), BYTES: pa.binary(),
+    13: pa.int64(), ENUM: pa.string(), 15: pa.int32(), 16: pa.int64(), 17: pa.int32(),
+    18: pa.int64(),
 }  # fmt: skip
 
 
@@ -198,30 +198,28 @@ def _field(data: bytes) -> ProtobufField:
     return ProtobufField(_number(data, 3), _text(data, 1), _number(data, 5), _number(data, 4) == REPEATED, _text(data, 6))
 
 
-def spark_type(schema: ProtobufSchema, message: ProtobufMessage | None = None, within: tuple[str, ...] = ()) -> types.StructType:
-    """Return Spark's type of the values. Raises `OptionError` for a recursive message."""
+def arrow_type(schema: ProtobufSchema, message: ProtobufMessage | None = None, within: tuple[str, ...] = ()) -> pa.StructType:
+    """Return Arrow's type of the values. Raises `OptionError` for a recursive message."""
     message = message or schema.root
     if message.name in within:
         name = message.name.lstrip(".")
-        raise OptionError(f"Message {name} of Protobuf holds itself, which no column can: leave it out with .schema(...).")
-    return types.StructType(
-        [types.StructField(field.name, _field_type(schema, field, (*within, message.name))) for field in message.fields]
-    )
+        raise OptionError(f"Message {name} of Protobuf holds itself, which no column can: leave it out of the columns to read.")
+    return pa.struct([(field.name, _field_type(schema, field, (*within, message.name))) for field in message.fields])
 
 
-def _field_type(schema: ProtobufSchema, field: ProtobufField, within: tuple[str, ...]) -> types.DataType:
+def _field_type(schema: ProtobufSchema, field: ProtobufField, within: tuple[str, ...]) -> pa.DataType:
     if (entry := schema.entry(field)) is not None:
         key, value = (_field_type(schema, each, within) for each in entry.fields)
-        return types.MapType(key, value)
+        return pa.map_(key, value)
     if field.kind in (MESSAGE, ENUM) and field.type_name not in (schema.messages if field.kind == MESSAGE else schema.enums):
         name = field.type_name.lstrip(".")
         raise OptionError(
-            f"Field {field.name} of Protobuf is of {name}, which the descriptors lack: leave it out with .schema(...)."
+            f"Field {field.name} of Protobuf is of {name}, which the descriptors lack: leave it out of the columns to read."
         )
     if field.kind == MESSAGE:
-        one: types.DataType = spark_type(schema, schema.messages[field.type_name], within)
-    elif field.kind in _SPARK:
-        one = _SPARK[field.kind]
+        one: pa.DataType = arrow_type(schema, schema.messages[field.type_name], within)
+    elif field.kind in _ARROW:
+        one = _ARROW[field.kind]
     else:
-        raise OptionError(f"Field {field.name} of Protobuf is a group, which has no column: leave it out with .schema(...).")
-    return types.ArrayType(one) if field.repeated else one
+        raise OptionError(f"Field {field.name} of Protobuf is a group, which has no column: leave it out of the columns to read.")
+    return pa.list_(one) if field.repeated else one

@@ -1,4 +1,4 @@
-"""Avro schemas: parsed from JSON, made from Spark's types, and converted to the types of their values in Spark. Pure."""
+"""Avro schemas: parsed from JSON, and the types of their values in Arrow. Pure."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyspark.sql import types
+import pyarrow as pa
 
-from ottla.spark.errors import OptionError
+from ottla.formats.errors import OptionError
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-_SIMPLE: dict[str, types.DataType] = {
-    "boolean": types.BooleanType(),
-    "int": types.IntegerType(),
-    "long": types.LongType(),
-    "float": types.FloatType(),
-    "double": types.DoubleType(),
-    "bytes": types.BinaryType(),
-    "string": types.StringType(),
-    "enum": types.StringType(),
-    "fixed": types.BinaryType(),
+_SIMPLE: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "enum": pa.string(),
+    "fixed": pa.binary(),
 }
-_TIMES: dict[str, types.DataType] = {
-    "date": types.DateType(),
-    "timestamp-millis": types.TimestampType(),
-    "timestamp-micros": types.TimestampType(),
-    "local-timestamp-millis": types.TimestampNTZType(),
-    "local-timestamp-micros": types.TimestampNTZType(),
+_TIMES: dict[str, pa.DataType] = {
+    "date": pa.date32(),
+    "timestamp-millis": pa.timestamp("us", tz="UTC"),
+    "timestamp-micros": pa.timestamp("us", tz="UTC"),
+    "local-timestamp-millis": pa.timestamp("us"),
+    "local-timestamp-micros": pa.timestamp("us"),
 }
 TEXT_TYPES = {"int": ("date",), "long": tuple(_TIMES)[1:], "bytes": ("decimal",), "fixed": ("decimal",)}
 
@@ -156,54 +156,20 @@ def _logical(plain: Avro, given: dict[str, Any]) -> Avro:
     return Avro(plain.kind, logical, size=plain.size, precision=precision, scale=scale)
 
 
-def spark_type(node: Avro) -> types.DataType:
-    """Return Spark's type of the values. Raises `OptionError` for a type whose values are always null."""
+def arrow_type(node: Avro) -> pa.DataType:
+    """Return Arrow's type of the values. Raises `OptionError` for a type whose values are always null."""
     if node.kind == "record":
-        return types.StructType([types.StructField(name, spark_type(each)) for name, each in node.fields])
+        return pa.struct([(name, arrow_type(each)) for name, each in node.fields])
     if node.kind == "union":
         if members := node.members():
-            return types.StructType([types.StructField(f"{MEMBER}{at}", spark_type(each)) for at, each in enumerate(members)])
+            return pa.struct([(f"{MEMBER}{at}", arrow_type(each)) for at, each in enumerate(members)])
         branches = tuple(each for each in node.branches if each.kind != "null")
-        return spark_type(Avro(_widest(branches)) if len(branches) > 1 else next(iter(branches), Avro("null")))
+        return arrow_type(Avro(_widest(branches)) if len(branches) > 1 else next(iter(branches), Avro("null")))
     if node.inner is not None:
-        inner = spark_type(node.inner)
-        return types.ArrayType(inner) if node.kind == "array" else types.MapType(types.StringType(), inner)
+        inner = arrow_type(node.inner)
+        return pa.list_(inner) if node.kind == "array" else pa.map_(pa.string(), inner)
     if node.logical == "decimal":
-        return types.DecimalType(node.precision, node.scale)
+        return pa.decimal128(node.precision, node.scale)
     if node.kind == "null":
-        raise OptionError("A field of Avro that is always null has no column in Spark: leave it out with .schema(...).")
+        raise OptionError("A field of Avro that is always null has no column: leave it out of the columns to read.")
     return _TIMES.get(node.logical) or _SIMPLE[node.kind]
-
-
-_FROM_SPARK: dict[type[types.DataType], Any] = {
-    types.BooleanType: "boolean",
-    types.ByteType: "int",
-    types.ShortType: "int",
-    types.IntegerType: "int",
-    types.LongType: "long",
-    types.FloatType: "float",
-    types.DoubleType: "double",
-    types.StringType: "string",
-    types.BinaryType: "bytes",
-    types.DateType: {"type": "int", "logicalType": "date"},
-    types.TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
-    types.TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
-}
-
-
-def from_spark(kind: types.DataType, name: str = "topLevelRecord", namespace: str = "") -> Any:
-    """Return the schema that Spark's `to_avro` uses for a type, as an argument of `json.dumps`.
-
-    A nullable type becomes a union with null.
-    """
-    if isinstance(kind, types.StructType):
-        inner = f"{namespace}.{name}" if namespace else name
-        fields = [{"name": field.name, "type": [from_spark(field.dataType, field.name, inner), "null"]} for field in kind.fields]
-        return {"type": "record", "name": name, **({"namespace": namespace} if namespace else {}), "fields": fields}
-    if isinstance(kind, types.ArrayType):
-        return {"type": "array", "items": [from_spark(kind.elementType, name, namespace), "null"]}
-    if isinstance(kind, types.MapType):
-        return {"type": "map", "values": [from_spark(kind.valueType, name, namespace), "null"]}
-    if isinstance(kind, types.DecimalType):
-        return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
-    return _FROM_SPARK[type(kind)]

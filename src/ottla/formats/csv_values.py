@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.csv
 
-from ottla.spark.errors import OptionError
-from ottla.spark.formats.bulk import Decoded, Misfit, as_rows, decode_many
-from ottla.spark.formats.decimals import of_texts
-from ottla.spark.formats.python_values import type_name
-from ottla.spark.formats.scalars import as_text, bytes_of, join
+from ottla.formats.bulk import Decoded, Misfit, as_rows, decode_many
+from ottla.formats.decimals import of_texts
+from ottla.formats.errors import OptionError
+from ottla.formats.python_values import type_name
+from ottla.formats.scalars import as_text, bytes_of, join
 
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 

@@ -9,10 +9,10 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.spark.errors import OptionError
-from ottla.spark.formats import cursors
-from ottla.spark.formats.cursors import scatter
-from ottla.spark.formats.protobuf_schema import (
+from ottla.formats import cursors
+from ottla.formats.cursors import scatter
+from ottla.formats.errors import OptionError
+from ottla.formats.protobuf_schema import (
     ENUM,
     LENGTH,
     MESSAGE,

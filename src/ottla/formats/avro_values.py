@@ -13,11 +13,11 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.spark.formats.avro_resolution import UNITS, branch_for, fill, names_of
-from ottla.spark.formats.avro_schema import MEMBER, Avro
-from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten, scatter
-from ottla.spark.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
+from ottla.formats.avro_resolution import UNITS, branch_for, fill, names_of
+from ottla.formats.avro_schema import MEMBER, Avro
+from ottla.formats.bulk import Misfit
+from ottla.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten, scatter
+from ottla.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
 
 TOO_LARGE = "a decimal in it does not fit into its column"
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy
 import pyarrow as pa
 
+from ottla.formats.bulk import Decoded, Decoder, Encoder
+from ottla.formats.cursors import Cursors, Ints, together
 from ottla.schemas.frames import FRAME_BYTES, frame
-from ottla.spark.formats.bulk import Decoded, Decoder, Encoder
-from ottla.spark.formats.cursors import Cursors, Ints, together
 
 _UNFRAMED = "it does not begin with a zero byte and the id of its schema, as values of a registry do"
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy
 import pyarrow as pa
 
-from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten
-from ottla.spark.formats.protobuf_schema import (
+from ottla.formats.bulk import Misfit
+from ottla.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten
+from ottla.formats.protobuf_schema import (
     ENUM,
     FIXED32,
     FIXED64,

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.json
 
-from ottla.spark.formats.bulk import Decoded, Misfit, as_objects, decode_many
-from ottla.spark.formats.decimals import wide
-from ottla.spark.formats.python_values import Number, maker
-from ottla.spark.formats.scalars import all_finite, as_text, bytes_of, join
+from ottla.formats.bulk import Decoded, Misfit, as_objects, decode_many
+from ottla.formats.decimals import wide
+from ottla.formats.python_values import Number, maker
+from ottla.formats.scalars import all_finite, as_text, bytes_of, join
 
 _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as compute
 import pyarrow.ipc
 
-from ottla.spark.errors import OptionError
-from ottla.spark.formats.bulk import Decoded, Misfit
+from ottla.formats.bulk import Decoded, Misfit
+from ottla.formats.errors import OptionError
 
 RECORD_BYTES = 256 * 1024
 """The maximum size of a written value, in bytes, unless one row alone is larger."""

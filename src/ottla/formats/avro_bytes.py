@@ -6,12 +6,12 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.spark.errors import OptionError
-from ottla.spark.formats import cursors
-from ottla.spark.formats.avro_resolution import UNITS
-from ottla.spark.formats.avro_schema import Avro
-from ottla.spark.formats.cursors import scatter
-from ottla.spark.formats.decimals import to_unscaled
+from ottla.formats import cursors
+from ottla.formats.avro_resolution import UNITS
+from ottla.formats.avro_schema import Avro
+from ottla.formats.cursors import scatter
+from ottla.formats.decimals import to_unscaled
+from ottla.formats.errors import OptionError
 
 _TIMES = {"date": pa.date32(), **UNITS}
 _END = b"\x00"

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy
 import pyarrow as pa
 
-from ottla.spark.formats.avro_schema import MEMBER, Avro, FieldRules
-from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.decimals import of_unscaled
+from ottla.formats.avro_schema import MEMBER, Avro, FieldRules
+from ottla.formats.bulk import Misfit
+from ottla.formats.decimals import of_unscaled
 
 UNITS: Final = {
     "timestamp-millis": pa.timestamp("ms", "UTC"),

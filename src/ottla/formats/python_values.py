@@ -17,10 +17,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_type
 
-from ottla.spark.formats.bulk import Misfit
-from ottla.spark.formats.decimals import parse_rounded
+from ottla.formats.bulk import Misfit
+from ottla.formats.decimals import parse_rounded
 
 Maker = Callable[[Any], Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,8 +48,27 @@ def _short_text(value: Any) -> str:
 
 
 def type_name(kind: pa.DataType) -> str:
-    found = from_arrow_type(kind).simpleString().upper()
+    """Return the name of a type in SQL, as in Spark. A long name is shortened."""
+    found = _sql_name(kind)
     return found if len(found) <= 40 else f"{found[:37]}..."
+
+
+def _sql_name(kind: pa.DataType) -> str:
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{','.join(f'{field.name.upper()}:{_sql_name(field.type)}' for field in kind)}>"
+    if pa.types.is_map(kind):
+        return f"MAP<{_sql_name(kind.key_type)},{_sql_name(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"ARRAY<{_sql_name(kind.value_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    return _SQL_NAMES.get(kind, "TIMESTAMP" if pa.types.is_timestamp(kind) else str(kind).upper())
+
+
+_SQL_NAMES: dict[pa.DataType, str] = {
+    pa.bool_(): "BOOLEAN", pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INT", pa.int64(): "BIGINT",
+    pa.float32(): "FLOAT", pa.float64(): "DOUBLE", pa.date32(): "DATE",
+}  # fmt: skip
 
 
 def _misfit(value: Any, kind: pa.DataType) -> Misfit:
