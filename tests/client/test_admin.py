@@ -218,6 +218,7 @@ def test_groups_of_older_releases_are_listed_described_and_read(release: str) ->
         assert admin.list_offsets_of_groups("g", "missing") == {"g": {("t", 1): ottla.OffsetAndMetadata(3)}, "missing": {}}
 
 
+@pytest.mark.since("0.11.0", "requests for metadata that create no topic")
 def test_offsets_are_listed_by_time_for_many_partitions_at_once(
     admin: ottla.Admin, broker: Peer, unique: Callable[[str], str]
 ) -> None:
@@ -285,6 +286,7 @@ AT_ONCE = pytest.mark.timeout(40)
 
 
 @AT_ONCE
+@pytest.mark.since("0.11.0", "requests for metadata that create no topic")
 def test_offsets_of_topics_that_do_not_exist_are_refused_at_once_and_none_is_committed(
     admin: ottla.Admin, topic: str, unique: Callable[[str], str]
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
 import ottla
 from tests.support.peers import Peer
 
@@ -36,6 +38,7 @@ def test_purged_records_are_no_errors(broker: Peer, topic: str) -> None:
     assert (metrics.value("record-error-total"), metrics.value("record-send-total", topic=topic) >= 1) == (0, True)
 
 
+@pytest.mark.since("0.11.0", "the first offset of a partition in answers to fetches")
 def test_a_consumer_counts_what_it_read_and_its_group(broker: Peer, topic: str, unique: Callable[[str], str]) -> None:
     with ottla.Producer(broker.address) as producer:
         for _ in range(30):

@@ -17,6 +17,8 @@ from tests.support.peers import Peer
 
 Level = Literal["read_committed", "read_uncommitted"]
 
+pytestmark = pytest.mark.since("0.11.0", "transactions")
+
 
 @pytest.fixture
 def open_transaction(broker: Peer, topic: str) -> Iterator[ottla.TopicPartition]:

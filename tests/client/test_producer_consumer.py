@@ -197,6 +197,7 @@ def test_an_offset_that_is_gone_is_an_error_where_no_reset_is_wanted(broker: Pee
             consumer.poll(5_000)
 
 
+@pytest.mark.since("0.11.0", "requests for metadata that create no topic")
 def test_a_topic_that_does_not_exist_is_an_error(broker: Peer, unique: Callable[[str], str]) -> None:
     with reader(broker) as consumer, pytest.raises(ottla.UnknownTopic):
         consumer.assign([(unique("missing"), 0)])

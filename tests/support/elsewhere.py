@@ -40,7 +40,8 @@ def release_of(peer: str) -> str:
 def refused_for(error: BaseException, release: str) -> str:
     """Return the sentence with which a client refuses a call because its broker is older than the sentence says, or ""."""
     if not isinstance(error, NotSupported | SettingError):
-        return ""
+        cause = error.__cause__
+        return refused_for(cause, release) if cause is not None else ""
     named = ASKS_FOR.search(str(error))
     since = next((found for found in named.groups() if found), "") if named else ""
     return str(error) if since and number(since) > number(release) else ""

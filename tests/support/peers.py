@@ -46,7 +46,7 @@ def start_peer(name: str, home: Path, settings: dict[str, object] | None = None)
         return BrokerProcess(home / "data", wanted)
     if release := RELEASES_OF_PEERS.get(name):
         partitions = {"num.partitions": 3} if release in UNASKED else {}  # there, topics are made by their first use
-        return started(release, home, {"broker.id": 1, **partitions, **wanted})
+        return started(release, home, {"broker.id": 1, "delete.topic.enable": "true", **partitions, **wanted})
     try:
         return ApacheKafka(home / "kafka", wanted)
     except Unavailable as missing:

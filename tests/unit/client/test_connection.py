@@ -15,6 +15,7 @@ from ottla.ports import Part
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.fetch import FetchRequest
+from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.metadata import MetadataRequest, MetadataResponse
 from ottla.wire.apis import API
 from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
@@ -112,6 +113,12 @@ def test_what_a_newer_broker_takes_has_the_broker_called_old() -> None:
     wanted = DeleteTopicsRequest(topics=[DeleteTopicsRequest.DeleteTopicState(topic_id=bytes(range(16)))])
     with pytest.raises(NotSupported, match="too old"):
         connection.send(wanted, 1)
+
+
+def test_the_release_is_named_that_first_takes_what_the_broker_does_not() -> None:
+    connection = greeted(versions(JoinGroup=(0, 4)))
+    with pytest.raises(NotSupported, match=r"too old for this request \(JoinGroupRequest v4, .*\): use Kafka 2\.3 or newer\.$"):
+        connection.send(JoinGroupRequest(group_id="g", group_instance_id="i"), 1)
 
 
 def test_a_broker_too_old_for_the_hello_is_asked_again_in_version_0() -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ottla.client.connection.frames import FrameReader
 from ottla.client.connection.older_brokers import fit, newest
-from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, versions_of
+from ottla.client.connection.versions import API_VERSIONS, negotiate, not_shared, release_with, versions_of
 from ottla.client.errors import Closed, ConnectionFailed, KafkaError, NotSupported, SettingError, TimedOut, broker_error
 from ottla.ports import Buffer, Part
 from ottla.version import VERSION
@@ -198,5 +198,7 @@ def _unsent(body: Message, error: Unencodable) -> KafkaError:
         if version in present:
             with suppress(Unencodable):
                 encode(body, version)
-                return NotSupported(f"The broker is too old for this request: {error}; use a newer broker.")
+                return NotSupported(
+                    f"The broker is too old for this request ({error}): use {release_with(body.WIRE.key, version)}."
+                )
     return SettingError(f"The request cannot be encoded: {error.path} {error.reason}.")

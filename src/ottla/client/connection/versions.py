@@ -132,7 +132,12 @@ def not_shared(api_key: int) -> NotSupported:
 
 def _first_release(api_key: int) -> str:
     """Return the first release of Kafka that serves a version of a request that this client can encode."""
-    found = (name for name in releases.NAMES if api_key in versions_of(name))
+    return release_with(api_key, 0)
+
+
+def release_with(api_key: int, version: int) -> str:
+    """Return the first release of Kafka that serves a request in this version or a newer one that this client can encode."""
+    found = (name for name in releases.NAMES if versions_of(name).get(api_key, -1) >= version)
     return next((f"Kafka {name} or newer" for name in found), "a newer broker")
 
 
