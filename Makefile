@@ -110,6 +110,10 @@ torture-transactions: .venv/ready
 	$(BIN)/python -m tests.torture.transactions --rounds 200
 	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer
 
+# Ottla's own producers, members of groups of both protocols and copiers with transactions, killed in turn with their broker.
+torture-clients: .venv/ready
+	$(BIN)/python -m tests.torture.clients --kills 200 --seconds 900
+
 # A replica that moves between log directories under load, whose broker is killed in the middle: some five minutes.
 torture-moves: .venv/ready
 	$(BIN)/python -m tests.torture.replica_moves --kills 50
