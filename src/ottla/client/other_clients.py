@@ -20,7 +20,7 @@ class Here(NamedTuple):
 CONFLUENT, KAFKA_PYTHON, AIOKAFKA = "confluent-kafka", "kafka-python", "aiokafka"
 
 _SYSTEM = Here(note="The operating system's default is used.")
-_METRICS = Here(note="The logger `ottla.client` reports requests with their duration at DEBUG.")
+_METRICS = Here(note="`metrics()` of a client returns the metrics of Java's clients.")
 _RETRIES = Here(note="Records are retried for delivery_timeout_ms, calls for default_api_timeout_ms.")
 _IDLE = Here(note="Connections stay open until a broker closes them, and are opened again when needed.")
 _PROXY = Here(note="Connections use no proxy.")
@@ -141,8 +141,6 @@ SETTINGS: Final[Mapping[str, Mapping[str, Here]]] = {
         "metric_group_prefix": _METRICS,
         "metric_reporters": _METRICS,
         "metrics_enabled": _METRICS,
-        "metrics_num_samples": _METRICS,
-        "metrics_sample_window_ms": _METRICS,
         "sasl_kerberos_name": _HOST,
         "ssl_cafile": Here("ssl_truststore_location", "PEM or PKCS#12."),
         "ssl_certfile": _ONE_STORE,
@@ -253,7 +251,7 @@ METHODS: Final[Mapping[str, Mapping[str, Here]]] = {
         "send_offsets_to_transaction": Here("send_offsets", "Pass `consumer.positions()` and the consumer."),
         "bootstrap_connected": Here("partitions_for", "Raises if no broker is reached."),
         "max_usable_produce_magic": _CALLS_DIRECTLY,
-        "metrics": _METRICS,
+        "metrics": Here("metrics"),
     },
     "kafka.KafkaConsumer": {
         "subscribe": Here("subscribe", "`subscribe(*topics)` or `subscribe(pattern=…)`; listeners are given to the constructor."),
@@ -281,7 +279,7 @@ METHODS: Final[Mapping[str, Mapping[str, Here]]] = {
         "group_metadata": Here("group_metadata", "`send_offsets` also takes the consumer itself."),
         "bootstrap": Here("partitions_for", "Raises if no broker is reached."),
         "bootstrap_connected": Here("partitions_for", "Raises if no broker is reached."),
-        "metrics": _METRICS,
+        "metrics": Here("metrics"),
         "close": Here("close"),
     },
     "kafka.KafkaAdminClient": {
@@ -357,7 +355,7 @@ METHODS: Final[Mapping[str, Mapping[str, Here]]] = {
         "position": Here("position"),
         "highwater": Here("current_lag", "Or `end_offsets`."),
         "last_stable_offset": Here("current_lag", "With read_committed; or `end_offsets`."),
-        "last_poll_timestamp": _METRICS,
+        "last_poll_timestamp": Here("metrics", "`last-poll-seconds-ago`."),
         "assign": Here("assign", "A coroutine."),
         "assignment": Here("assignment"),
         "pause": Here("pause"),

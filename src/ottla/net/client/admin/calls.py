@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ottla.client.admin.results import CallOptions, Results, checked_options, outcome
-from ottla.client.errors import BrokerError, KafkaError
+from ottla.client.errors import BrokerError, KafkaError, UnknownTopic
 from ottla.client.settings.clients import AdminSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.admin.bulk import (
@@ -129,13 +129,22 @@ class AdminCalls:
         return done
 
     async def _request_any(self, body: Message, read: Callable[[Response], Result], node_id: int | None = None) -> Result:
-        """Return the result of `read` for the answer of a broker (None: of any), with retries."""
+        """Return the result of `read` for the answer of a broker (None: of any), with retries.
 
-        async def attempt() -> Result:
+        Raises `UnknownTopic` at once, although Kafka calls it retriable: a topic that does not exist does not appear by waiting.
+        """
+
+        async def attempt() -> Result | UnknownTopic:
             answer = await (self._cluster.request_any(body) if node_id is None else self._cluster.request(node_id, body))
-            return read(answer)
+            try:
+                return read(answer)
+            except UnknownTopic as error:
+                return error
 
-        return await self._cluster.retry(attempt)
+        done = await self._cluster.retry(attempt)
+        if isinstance(done, UnknownTopic):
+            raise done
+        return done
 
     async def _refresh(self) -> None:
         """Request the brokers and the controller of the cluster, with retries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
@@ -218,6 +218,8 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         accumulator = driver.accumulator
         if accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()
+        if headers is not None and isinstance(headers, Iterator):
+            headers = tuple(headers)  # because the record is appended again once metadata was loaded
         while (delivery := driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             await driver.load_metadata(topic)
         if on_delivery is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -89,6 +89,8 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
             self._check_callback(on_delivery)
         if self._accumulator.pending_bytes > self._buffer_memory:
             self._background.run(self._driver.wait_for_memory())
+        if headers is not None and isinstance(headers, Iterator):
+            headers = tuple(headers)  # because the record is appended again once metadata was loaded
         while (delivery := self._driver.append(topic, value, key, partition, headers, timestamp_ms)) is None:
             self._background.run(self._driver.load_metadata(topic))
         if on_delivery is not None:
