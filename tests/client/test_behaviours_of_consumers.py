@@ -283,3 +283,30 @@ def test_clients_are_made_before_the_loop_runs_and_an_exception_in_the_block_is_
 
     with pytest.raises(LookupError, match="of the program"):
         asyncio.run(use())
+
+
+def test_offsets_of_an_open_transaction_are_waited_for(
+    broker: Peer, admin: ottla.Admin, topic: str, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "default_api_timeout_ms": 500}
+    with ottla.Producer(broker.address, transactional_id=unique("id")) as producer, reader(broker, **settings) as consumer:
+        with producer.transaction():
+            producer.send_offsets({(topic, 0): 7}, ottla.ConsumerGroupMetadata(group))
+            assert admin.list_group_offsets(group, require_stable=False) == {}
+            with pytest.raises(ottla.KafkaError):
+                consumer.committed((topic, 0))
+        assert (consumer.committed((topic, 0)) or ottla.OffsetAndMetadata(-1)).offset == 7
+
+
+def test_the_identity_of_a_member_is_that_which_the_group_shows(
+    broker: Peer, admin: ottla.Admin, where: ottla.TopicPartition, unique: Callable[[str], str]
+) -> None:
+    group = unique("group")
+    with reader(broker, where.topic, group_id=group, enable_auto_commit=False, client_id="board") as consumer:
+        assert consumer.group_metadata().member_id == ""
+        drain(consumer, 1)
+        found = consumer.group_metadata()
+        (member,) = admin.describe_group(group).members
+    assert (found.group_id, found.member_id, found.generation_id) == (group, member.member_id, 1)
+    assert (member.client_id, {place.partition for place in member.assignment}) == ("board", {0, 1, 2})
