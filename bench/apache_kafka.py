@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -105,7 +105,11 @@ class ApacheKafka:
         settings: Mapping[str, object] | None = None,
         *,
         prepare: Callable[[], None] | None = None,
+        options: Sequence[str] = JVM_OPTIONS,
+        cluster_id: str = "",
     ) -> None:
+        """Create a broker, not started yet. Without a `cluster_id` the cluster has one of its own."""
+        self._options, self._cluster_id = options, cluster_id
         self.java, self.class_path = java(), class_path()
         self.home = Path(home) if home else Path(tempfile.mkdtemp(prefix="apache-kafka-"))
         self.host, self.port, self.controller_port = "127.0.0.1", free_port(), free_port()
@@ -161,13 +165,13 @@ class ApacheKafka:
         properties = self.home / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self.configuration().items()))
         if not (self.home / "data").exists():
-            identity = self._tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
+            identity = self._cluster_id or self._tool("kafka.tools.StorageTool", "random-uuid").split()[-1]
             self._tool("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(properties))
 
     def start(self) -> Self:
         """Return once it answers; `started_in_s` says how long that took from the start of its process. Raises `Unavailable`."""
         self.format()
-        command = [self.java, *JVM_OPTIONS, "-cp", self.class_path, "kafka.Kafka", str(self.home / "server.properties")]
+        command = [self.java, *self._options, "-cp", self.class_path, "kafka.Kafka", str(self.home / "server.properties")]
         began = time.monotonic()
         with (self.home / "kafka.log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=self._prepare)

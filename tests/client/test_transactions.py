@@ -22,7 +22,12 @@ WAIT_S = 30
 Level = Literal["read_committed", "read_uncommitted"]
 
 
-@pytest.fixture(params=["implicit", "explicit", "oldest"])
+pytestmark = pytest.mark.since("0.11.0", "transactions")
+
+
+@pytest.fixture(
+    params=["implicit", pytest.param("explicit", marks=pytest.mark.since("3.9", "requests of api_version=3.9")), "oldest"]
+)
 def named(request: pytest.FixtureRequest, broker: Peer) -> Callable[[str], ottla.Producer]:
     """Makes a producer with a transactional id: of transaction.version 2, of 1, and of the first release with transactions."""
     release = {"implicit": None, "explicit": "3.9", "oldest": "0.11.0"}[request.param]

@@ -21,12 +21,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self
 
 from confluent_kafka import Consumer, TopicPartition
 
 import ottla
 from ottla.testing.process import BrokerProcess
+from tests.support.kafka_trio import KafkaTrio
 from tests.torture.clients_process import COPIES, PARTITIONS, SESSION_MS, SOURCE
 
 SETTINGS: dict[str, object] = {
@@ -57,6 +58,14 @@ def roles(members: int) -> list[Role]:
     readers = [Role("member", group, protocol) for group, protocol in GROUPS.items() for _ in range(members)]
     copiers = [Role("copier", f"copier-{number}", "consumer" if number % 2 else "classic") for number in range(members)]
     return [Role("writer", "writer", "classic"), *readers, *copiers]
+
+
+class Killed(Protocol):
+    """A broker or a cluster to kill."""
+
+    @property
+    def address(self) -> str: ...
+    def restart(self, *, kill: bool = False) -> Self: ...
 
 
 @dataclass
@@ -193,9 +202,7 @@ def wait(ready: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
-def torment(
-    broker: BrokerProcess, processes: Processes, choice: random.Random, kills: int, seconds: float, result: Tortured
-) -> None:
+def torment(broker: Killed, processes: Processes, choice: random.Random, kills: int, seconds: float, result: Tortured) -> None:
     """Kill the broker and clients in turn, each a random moment after records were acknowledged since the kill before."""
     deadline = time.monotonic() + seconds
     before: dict[str, dict[int, int]] = defaultdict(dict)
@@ -212,6 +219,8 @@ def torment(
             if result.kills.total() % 5 == 0:
                 look(admin, processes, result, before)
         processes.stop("writer")
+        if isinstance(broker, KafkaTrio):
+            broker.mend()
         ends = {index: len(values) for index, values in read_committed(broker.address, SOURCE).items()}
 
         def behind() -> list[str]:
@@ -262,13 +271,16 @@ def judge_copies(source: dict[int, list[bytes]], copies: dict[int, list[bytes]],
             result.faults.append(f"copies of partition {partition}: {wrong}, such as {[*doubled, *lost][:1]}")
 
 
-def torture(home: Path, kills: int, seconds: float, seed: int, members: int = 2) -> Tortured:
-    """Start a broker and its clients, kill them, and judge what is left."""
+def torture(home: Path, kills: int, seconds: float, seed: int, members: int = 2, *, trio: bool = False) -> Tortured:
+    """Start a broker, or three of Apache Kafka, and its clients, kill them, and judge what is left.
+
+    Raises `Unavailable` without Java.
+    """
     result = Tortured()
-    with BrokerProcess(home / "data", SETTINGS) as broker:
+    with KafkaTrio(home / "kafka", SETTINGS) if trio else BrokerProcess(home / "data", SETTINGS) as broker:
         with ottla.Admin(broker.address) as admin:
             for topic in (SOURCE, COPIES):
-                admin.create_topic(topic, PARTITIONS, 1)
+                admin.create_topic(topic, PARTITIONS, 3 if trio else 1)
         processes = Processes(home, broker.address, roles(members))
         try:
             ready = wait(lambda: min(processes.count("member", "got"), processes.count("copier", "copied")) > 0, SETTLE_S)
@@ -286,9 +298,10 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="how often the broker or a client is killed")
     parser.add_argument("--seconds", type=float, default=600, help="stop killing after so long")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
+    parser.add_argument("--kafka-cluster", action="store_true", help="on three brokers of Apache Kafka, killed one after the other")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as home:
-        result = torture(Path(home), chosen.kills, chosen.seconds, chosen.seed)
+        result = torture(Path(home), chosen.kills, chosen.seconds, chosen.seed, trio=chosen.kafka_cluster)
     kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(result.kills.items()))
     print(
         f"{result.kills.total()} kills ({kinds}), {result.lives} of them after progress; {result.looks} looks at committed offsets"
