@@ -1,11 +1,11 @@
 # make demo | quick | test | full | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
-# Longer than a test run: make fuzz-live | races | sim | bitrot | soak | siege | suites | asan, and
-# make torture | torture-groups | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
+# Longer than a test run: make fuzz-live | races | clients-elsewhere | sim | bitrot | soak | siege | suites | asan, and
+# make torture | torture-groups | torture-clients | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
 # torture-07 | torture-spark; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
 # bench-commands | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
-.PHONY: demo quick test full lint check bench fuzz fuzz-live races sim bitrot soak siege suites asan docs format clean
-.PHONY: torture torture-groups torture-threads torture-transactions torture-moves torture-pipelines
+.PHONY: demo quick test full lint check bench fuzz fuzz-live races clients-elsewhere sim bitrot soak siege suites asan docs format clean
+.PHONY: torture torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
 .PHONY: torture-cluster torture-07 torture-spark
 .PHONY: bench-log bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
 .PHONY: bench-connections bench-cluster bench-07
@@ -66,6 +66,10 @@ fuzz-live: .venv/ready
 RACE_SECONDS ?= 60
 races: .venv/ready
 	OTTLA_RACE_SECONDS=$(RACE_SECONDS) $(BIN)/python -m pytest -q --timeout 600 tests/client/test_shared_clients.py
+
+# The tests of Ottla's clients on Apache Kafka 0.8.2 to 4.3, and on a cluster of it whose brokers are killed: at most 70 minutes.
+clients-elsewhere: .venv/ready
+	$(BIN)/python -m tests.client.elsewhere --seconds 600
 
 sim: .venv/ready
 	$(BIN)/python -m tests.sim.crashes --points 20000
