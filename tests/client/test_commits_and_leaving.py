@@ -14,6 +14,7 @@ import pytest
 import ottla
 from ottla.testing.process import BrokerProcess
 from tests.support.peers import Peer
+from tests.support.waiting import eventually
 
 Told = list[tuple[dict[ottla.TopicPartition, ottla.OffsetAndMetadata], ottla.KafkaError | None]]
 
@@ -194,3 +195,38 @@ def test_a_member_that_is_late_gets_its_partitions_as_lost(broker: Peer, filled:
         assert consumer.poll(10_000)
         assert lost.wait(20)
     assert calls == [("lost", [ottla.TopicPartition(filled, number) for number in range(3)])]
+
+
+def test_stored_offsets_alone_are_committed_by_intervals_by_commit_and_at_close(
+    broker: Peer, filled: str, unique: Callable[[str], str]
+) -> None:
+    first, second = (ottla.TopicPartition(filled, number) for number in (0, 1))
+    group = unique("group")
+
+    def committed(consumer: ottla.Consumer) -> tuple[int | None, ...]:
+        found = [consumer.committed(where) for where in (first, second)]
+        return tuple(None if offset is None else offset.offset for offset in found)
+
+    settings = {"enable_auto_commit": True, "enable_auto_offset_store": False}
+    with in_group(broker, group, auto_commit_interval_ms=20, **settings) as consumer:
+        consumer.assign([first, second])
+        assert consumer.poll(10_000)
+        consumer.poll(0)
+        consumer.store_offsets({first: 3})
+        eventually(lambda: committed(consumer) == (3, None))
+        with pytest.raises(ottla.KafkaError, match="not assigned"):
+            consumer.store_offsets({(filled, 2): 1})
+    with in_group(broker, group, auto_commit_interval_ms=3_600_000, **settings) as consumer:
+        consumer.assign([first, second])
+        consumer.store_offsets({first: 5, second: 7})
+        consumer.commit()
+        assert committed(consumer) == (5, 7)
+        consumer.store_offsets({first: 6})
+        consumer.assign([second])  # the stored offset goes with the partition
+        assert committed(consumer) == (6, 7)
+        consumer.store_offsets({second: 9})
+    with in_group(broker, group) as consumer:
+        assert committed(consumer) == (6, 9)
+        consumer.assign([first])
+        with pytest.raises(ottla.SettingError, match="enable_auto_offset_store=False"):
+            consumer.store_offsets({first: 1})

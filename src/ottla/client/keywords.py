@@ -165,6 +165,8 @@ class ConsumerOptions(ClientKeywords, total=False):
     """The position without a valid committed offset: earliest, latest, or none (an error)."""
     enable_auto_commit: bool
     """Commit the offsets of processed records periodically and on close."""
+    enable_auto_offset_store: bool
+    """Let commits without offsets include all records handed out. Otherwise, they include what store_offsets() got."""
     auto_commit_interval_ms: int
     """The interval of automatic commits."""
     isolation_level: Literal["read_uncommitted", "read_committed"]

@@ -75,9 +75,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Here]]] = {
         "fetch.queue.backoff.ms": Here("max_partition_fetch_bytes", "A partition is fetched again once its records are read."),
         "queued.min.messages": Here("max_partition_fetch_bytes", "A partition is fetched again once its records are read."),
         "queued.max.messages.kbytes": Here("fetch_max_bytes", "In bytes."),
-        "enable.auto.offset.store": Here(
-            "enable_auto_commit", "A record is committed only once the next one is requested; or set False, and `commit({…})`."
-        ),
+        "enable.auto.offset.store": Here("enable_auto_offset_store"),
         "enable.partition.eof": Here(note="`records(until=consumer.end_offsets(partitions))` ends there."),
         "group.protocol.type": Here("group_protocol", "classic, consumer (KIP-848) or auto."),
         "coordinator.query.interval.ms": Here("retry_backoff_ms"),
@@ -199,7 +197,7 @@ METHODS: Final[Mapping[str, Mapping[str, Here]]] = {
         "poll": Here("poll", "Returns a list, perhaps empty; iterate over the consumer for one record after the other."),
         "consume": Here("poll", "`poll(timeout_ms, max_records)`."),
         "commit": Here("commit", "Waits for the broker, as with asynchronous=False; `commit_soon` does not."),
-        "store_offsets": Here("commit", "`commit({(topic, partition): offset})`, or auto-commit, which commits processed records."),
+        "store_offsets": Here("store_offsets", "Offsets are stored by partition: `store_offsets({(topic, partition): offset})`."),
         "committed": Here("committed", "Of one partition; None without an offset."),
         "position": Here("position", "Of one partition; `positions` returns all."),
         "assign": Here("assign", "Offsets are set by `seek`."),

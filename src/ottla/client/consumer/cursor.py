@@ -8,11 +8,11 @@ in several parts. The batches of a chunk include control batches only if the use
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
-from ottla.client.errors import BrokerError, broker_error
+from ottla.client.errors import BrokerError, SettingError, broker_error
 from ottla.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ottla.records.batches.columns import Columns, open_batches, record_iterator
 from ottla.records.batches.header import BadBatch, BatchHeader, batches
@@ -242,8 +242,10 @@ class Progress:
     The `Fetcher` has the positions of partitions without a cursor.
     """
 
-    def __init__(self, fetcher: Fetcher, open_cursor: Callable[[Chunk], Cursor] = Cursor) -> None:
+    def __init__(self, fetcher: Fetcher, open_cursor: Callable[[Chunk], Cursor] = Cursor, *, only_stored: bool = False) -> None:
         self._fetcher = fetcher
+        self._stored: dict[TopicPartition, OffsetAndMetadata] | None = {} if only_stored else None
+        """The offsets to commit, if the user stores them; None if the records handed out decide."""
         self._open_cursor = open_cursor
         self._cursors: list[Cursor] = []
 
@@ -301,22 +303,38 @@ class Progress:
                 cursor.drop()
         self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
 
+    def store(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Replace the offsets to commit of these partitions. Raises `SettingError` if processed records decide on them."""
+        if self._stored is None:
+            raise SettingError("store_offsets() is for consumers with enable_auto_offset_store=False: give it, or call commit().")
+        for where in offsets:
+            self._fetcher.state_of(where)  # raises unless it is assigned
+        self._stored.update(offsets)
+
+    def forget_stored(self, partitions: Iterable[TopicPartition]) -> None:
+        for where in partitions:
+            if self._stored is not None:
+                self._stored.pop(where, None)
+
     def position(self, where: TopicPartition) -> int:
         """Return the offset of the next record of the partition for the user, or -1 if the offset is still unknown."""
         going = [cursor.position() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
         return min(going, default=self._fetcher.state_of(where).position)
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if all records that the user got count as processed."""
+        """Return the offsets after all records that the user got."""
         return self._with_offsets((where, self.position(where)) for where in self._fetcher.partitions)
 
     def processed_offsets(self, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit if only processed records count.
-
-        With `partitions` None, return the offsets of all partitions.
-        """
+        """Return the offsets to commit if only processed records count, or the stored ones. `partitions` None means all."""
         wanted = list(self._fetcher.partitions if partitions is None else partitions)
+        if self._stored is not None:
+            return {where: self._stored[where] for where in wanted if where in self._stored}
         return self._with_offsets((where, self._first_unprocessed(where)) for where in wanted if where in self._fetcher.partitions)
+
+    def offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets that `commit()` commits: after all records that the user got, or the stored ones."""
+        return self.positions() if self._stored is None else self.processed_offsets()
 
     def _first_unprocessed(self, where: TopicPartition) -> int:
         open_ends = [cursor.first_unprocessed() for cursor in self._cursors if cursor.where == where]

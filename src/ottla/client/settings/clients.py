@@ -282,6 +282,11 @@ class ConsumerSettings(DiscoverySettings):
         "The position without a valid committed offset: earliest, latest, or none (an error).",
     )
     enable_auto_commit: bool = declare(True, flag, "Commit the offsets of processed records periodically and on close.")
+    enable_auto_offset_store: bool = declare(
+        True,
+        flag,
+        "Let commits without offsets include all records handed out. Otherwise, they include what store_offsets() got.",
+    )
     auto_commit_interval_ms: int = declare(5_000, at_least(1), "The interval of automatic commits.")
     isolation_level: str = declare(
         "read_uncommitted",

@@ -172,6 +172,7 @@ class AssignmentDriver:
             await self._call(event, listener, partitions)
         finally:
             self._progress.drop(partitions)
+            self._progress.forget_stored(partitions)
             self._reader.fetcher.remove(partitions)
             self._reader.metrics.remove(partitions)
 

@@ -162,7 +162,8 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         self._polls = PollMetrics(self._cluster.metrics)
         self._cluster.metrics.source(self._partition_metrics)
         self._interceptors = ConsumerInterceptors(self._settings.interceptors)
-        self._progress = Progress(self._reader.fetcher, cursor_opener(self._settings, self._interceptors))
+        opener = cursor_opener(self._settings, self._interceptors)
+        self._progress = Progress(self._reader.fetcher, opener, only_stored=not self._settings.enable_auto_offset_store)
         self._bad_records = BadRecords(self._settings, self._progress)
         self._assignment = AssignmentDriver(
             self, self._settings, self._tasks, self._cluster, self._reader, self._progress, self._listeners, self._interceptors
@@ -481,13 +482,13 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
     # --- offsets
 
     async def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.
+        """Commit offsets for the group. `offsets` None means the positions after all records handed out, or the stored offsets.
 
         Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
         `KafkaError`.
         """
         member = self._in_group()
-        chosen = self._progress.positions() if offsets is None else committable(offsets)
+        chosen = self._progress.offsets_to_commit() if offsets is None else committable(offsets)
         with time_call(self._polls.on_commit):
             await self._commits.commit(member, chosen)
 
@@ -502,11 +503,22 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         member = self._in_group()
         self._check()
         arguments.callback("on_commit", on_commit)
-        chosen = self._progress.positions() if offsets is None else committable(offsets)
+        chosen = self._progress.offsets_to_commit() if offsets is None else committable(offsets)
         self._commits.begin(member, chosen, on_commit)
 
+    def store_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
+        """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
+
+        An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
+        not committed until their offsets are stored, for example because other threads still process them.
+
+        Raises `SettingError` without that setting or without a group, `KafkaError` if a partition is not assigned.
+        """
+        self._in_group()
+        self._progress.store(committable(offsets))
+
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
+        """Return the positions after all records handed out so far."""
         return self._progress.positions()
 
     def group_metadata(self) -> ConsumerGroupMetadata:

@@ -206,7 +206,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         return self._run_serving(self._async.poll(timeout_ms, max_records), self._async._put_back)
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group. `offsets` None means the positions after all records handed out so far.
+        """Commit offsets for the group. `offsets` None means the positions after all records handed out, or the stored offsets.
 
         Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
         `KafkaError`.
@@ -223,8 +223,18 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """
         self._background.do(lambda: self._async.commit_soon(offsets, on_commit=on_thread(on_commit)))
 
+    def store_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
+        """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
+
+        An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
+        not committed until their offsets are stored, for example because other threads still process them.
+
+        Raises `SettingError` without that setting or without a group, `KafkaError` if a partition is not assigned.
+        """
+        self._background.do(lambda: self._async.store_offsets(offsets))
+
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets that `commit()` would commit: the positions after all records handed out so far."""
+        """Return the positions after all records handed out so far."""
         return self._background.do(self._async.positions)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
