@@ -33,12 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _summary(lived: list[ClientLifeResult], took_s: float) -> str:
+    def total(name: str) -> int:
+        return sum(getattr(each, name) for each in lived)
+
     return (
         f"lived {len(lived)} seeds in {took_s:.0f} s, {len(lived) / took_s:.1f} a second: "
-        f"{sum(each.acknowledged for each in lived)} records acknowledged and {sum(each.failed for each in lived)} failed, "
-        f"{sum(each.handed for each in lived)} handed out in {sum(each.shares for each in lived)} shares, "
-        f"{sum(each.commits for each in lived)} commits; {sum(each.lives for each in lived)} lives of brokers, "
-        f"{sum(each.connections for each in lived)} connections, {sum(each.lied for each in lived)} wrong answers; "
+        f"{total('acknowledged')} records acknowledged and {total('failed')} failed, {total('handed')} handed out in "
+        f"{total('shares')} shares, {total('commits')} commits, {total('transactions')} transactions; "
+        f"{total('lives')} lives of brokers, {total('connections')} connections, {total('lied')} wrong answers; "
         f"done after {max((each.done_ms for each in lived), default=0)} ms of peace at most"
     )
 

@@ -9,6 +9,8 @@ all are read          a group hands out every record that can be read
 commits are earned    no offset is committed before all records below it were handed out
 one owner             no partition is read by two members that the coordinator both knows
 no busy loop          a client takes a bounded number of steps in a second
+whole or not at all   of a transaction, all records can be read or none: all if it was committed, none if it was aborted
+exactly once          what programs copy in transactions is there once, in the order of its source
 nothing unexpected    clients raise the documented exceptions only, and lose none
 """
 
@@ -19,9 +21,33 @@ from typing import NamedTuple
 
 from ottla.client.errors import KafkaError, Purged
 from ottla.client.types import RecordMetadata, TopicPartition
-from ottla.records.batches.columns import Record
 
 Told = RecordMetadata | KafkaError
+PLAIN, COMMITTED, ABORTED, OPEN = "plain", "committed", "aborted", "open"
+"""What became of the transaction of a record; `PLAIN` records have none."""
+MARK = b"|"
+"""Separates a copied value from the name of its copy."""
+
+
+class Stored(NamedTuple):
+    """A record in a log."""
+
+    offset: int
+    value: bytes
+    fate: str
+
+    @property
+    def is_readable(self) -> bool:
+        """Return whether readers of committed records get the record."""
+        return self.fate in (PLAIN, COMMITTED)
+
+
+@dataclass(slots=True)
+class Transaction:
+    """The records that were sent in a transaction, and its outcome as far as the program was told it."""
+
+    values: list[bytes] = field(default_factory=list)
+    outcome: str = OPEN
 
 
 @dataclass(slots=True)
@@ -79,6 +105,11 @@ class ClientLedger:
         self.promises: dict[str, Promises] = {}
         self.shares: list[Share] = []
         self.commits: dict[Committed, None] = {}
+        self.transactions: list[Transaction] = []
+        self.seen: dict[str, set[tuple[TopicPartition, int]]] = {}
+        """Group -> the partitions and offsets of all records that were handed out."""
+        self.reads_all: set[str] = set()
+        """The groups that read records of open and aborted transactions, too."""
         self._last: dict[tuple[str, TopicPartition], int] = {}
 
     def violate(self, name: str, sentence: str) -> None:
@@ -107,6 +138,11 @@ class ClientLedger:
         if len(sent.told) > 1:
             self.violate("told once", f"{sent.value!r} was reported {len(sent.told)} times")
 
+    def handed_out(self, share: Share, handed: Handed) -> None:
+        """Note a record that a member has handed out."""
+        share.handed.append(handed)
+        self.seen.setdefault(share.group_id, set()).add((share.where, handed.offset))
+
     def committed(self, found: Committed) -> None:
         """Note a stored offset, the first time that it is seen."""
         key = (found.group_id, found.where)
@@ -116,12 +152,12 @@ class ClientLedger:
 
     # --- what must be true in the end
 
-    def check_producers(self, logs: dict[TopicPartition, list[Record]]) -> None:
+    def check_producers(self, logs: dict[TopicPartition, list[Stored]]) -> None:
         """Check all records that were sent against the logs."""
         places: dict[bytes, list[tuple[TopicPartition, int]]] = {}
         for where, records in logs.items():
             for record in records:
-                places.setdefault(bytes(record.value or b""), []).append((where, record.offset))
+                places.setdefault(record.value, []).append((where, record.offset))
         for producer, all_sent in self.sent.items():
             promises = self.promises[producer]
             last: dict[TopicPartition, int] = {}
@@ -148,28 +184,57 @@ class ClientLedger:
         if isinstance(outcome, Purged) and found:
             self.violate("told once", f"{sent.value!r} was purged, and is at {found}")
 
-    def check_consumers(self, logs: dict[TopicPartition, list[Record]]) -> None:
+    def check_transactions(self, logs: dict[TopicPartition, list[Stored]]) -> None:
+        """Check that the records of each transaction can be read as its outcome says."""
+        readable = {record.value for records in logs.values() for record in records if record.is_readable}
+        left = [record.value for records in logs.values() for record in records if record.fate == OPEN]
+        if left:
+            self.violate("whole or not at all", f"{left[:3]} are in a transaction that has not ended")
+        for transaction in self.transactions:
+            there = [value for value in transaction.values if value in readable]
+            whole = len(there) == len(transaction.values)
+            if (
+                (there and not whole)
+                or (transaction.outcome == COMMITTED and not whole)
+                or (transaction.outcome == ABORTED and there)
+            ):
+                missing = [value for value in transaction.values if value not in readable]
+                self.violate("whole or not at all", f"{transaction.outcome}: {there[:3]} can be read, {missing[:3]} cannot")
+
+    def check_copies(self, source: list[Stored], copy: list[Stored]) -> None:
+        """Check that a partition was copied exactly once."""
+        wanted = [record.value for record in source if record.is_readable]
+        found = [record.value.rpartition(MARK)[0] for record in copy if record.is_readable]
+        if found != wanted:
+            at = next(
+                (at for at, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other),
+                min(len(found), len(wanted)),
+            )
+            self.violate("exactly once", f"from {at} on there is {found[at : at + 4]} instead of {wanted[at : at + 4]}")
+
+    def check_consumers(self, logs: dict[TopicPartition, list[Stored]]) -> None:
         """Check all records that were handed out, and all commits, against the records that can be read."""
         first: dict[tuple[str, TopicPartition], dict[int, int]] = {}
+        visible = {where: [record for record in records if record.is_readable] for where, records in logs.items()}
         for share in self.shares:
-            self._check_share(share, logs[share.where])
+            self._check_share(share, (logs if share.group_id in self.reads_all else visible)[share.where])
             times = first.setdefault((share.group_id, share.where), {})
             for handed in share.handed:
                 times[handed.offset] = min(times.get(handed.offset, handed.at), handed.at)
-        for group_id in {share.group_id: None for share in self.shares}:
-            for where, records in logs.items():
+        for group_id, topic in {(share.group_id, share.where.topic): None for share in self.shares}:
+            for where, records in visible.items():
                 times = first.get((group_id, where), {})
                 missing = [record.offset for record in records if record.offset not in times]
-                if missing:
+                if missing and where.topic == topic:
                     self.violate("all are read", f"{where} of {group_id} has {missing[:5]}, which no member handed out")
         for commit in self.commits:
             times = first.get(commit[:2], {})
-            below = (record.offset for record in logs[commit.where] if record.offset < commit.offset)
+            below = (record.offset for record in visible[commit.where] if record.offset < commit.offset)
             late = [offset for offset in below if times.get(offset, commit.at + 1) > commit.at]
             if late:
                 self.violate("commits are earned", f"{commit} came before {late[:5]} were handed out")
 
-    def _check_share(self, share: Share, records: list[Record]) -> None:
+    def _check_share(self, share: Share, records: list[Stored]) -> None:
         values = {record.offset: record.value for record in records}
         offsets = [record.offset for record in records]
         handed = [each.offset for each in share.handed]

@@ -1,4 +1,4 @@
-"""One seed of the shipped clients: programs and a broker live through trouble, then peace; then everything is checked.
+"""One seed of the shipped clients: programs and brokers live through trouble, then peace; then everything is checked.
 
 Everything comes from the seed. The clients are `AsyncProducer` and `AsyncConsumer` on simulated event loops, over streams of bytes
 to brokers that are the shipped ones. `client_ledger` knows what must be true.
@@ -8,45 +8,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random
 from typing import Any, NamedTuple
 
-from ottla.broker.serving.request import Peer
 from ottla.client.consumer.consumer_membership import ConsumerMembership
 from ottla.client.consumer.membership import Phase
 from ottla.client.types import TopicPartition
-from ottla.records.batches.columns import Record
 from ottla.sim.event_loop import SimEventLoop
-from ottla.sim.host import Host
-from ottla.sim.invariants import stored_records
 from ottla.sim.streams import StreamFaults, StreamNetwork
 from ottla.sim.world import World
-from ottla.wire.api.create_topics import CreateTopicsRequest
+from tests.sim.lives.client_brokers import Brokers, OneBroker, ThreeBrokers
 from tests.sim.lives.client_ledger import ClientLedger, Committed
 from tests.sim.lives.client_lies import Lies, LyingServers
-from tests.sim.lives.client_programs import ClientProgram, ReadingProgram, WritingProgram
+from tests.sim.lives.client_programs import ClientProgram, Member, ProgramPlace, ReadingProgram, Source, WritingProgram
 from tests.sim.lives.client_runtime import in_world
+from tests.sim.lives.client_transactions import CopyingProgram, TransactionProgram
 from tests.sim.seeds import Violation
 
-TOPIC, GROUP = "in", "readers"
-CREATE_TOPICS = 19
+TOPIC, COPY = "in", "out"
+READERS, COPIERS = "readers", "copiers"
 LOOK_MS = 200
 LATE_MS = 4_000
 """So late may a request arrive that was sent in trouble."""
 PATIENCE_MS = 120_000
 """So long, in simulated time and in peace, may it take until everything is written, read and closed."""
+CLUSTER_EACH = 6
+"""Every sixth seed has three brokers."""
 MOST_CALLBACKS = 20_000
 """The most callbacks of one client in a second."""
-SETTINGS = {
-    "group.initial.rebalance.delay.ms": "200",
-    "group.min.session.timeout.ms": "1000",
-    "group.consumer.min.session.timeout.ms": "3000",
-    "group.consumer.session.timeout.ms": "3000",
-    "group.consumer.min.heartbeat.interval.ms": "500",
-    "group.consumer.heartbeat.interval.ms": "500",
-    "offsets.topic.num.partitions": "1",
-    "transaction.state.log.num.partitions": "1",
-    "auto.create.topics.enable": "false",
-}
 KINDS: dict[str, dict[str, Any]] = {
     "eager": {"partition_assignment_strategy": "range"},
     "cooperative": {"partition_assignment_strategy": "cooperative-sticky"},
@@ -59,9 +48,12 @@ class ClientPlan(NamedTuple):
     """What a seed is about. `kind` is how members share out partitions."""
 
     kind: str
+    brokers: int
     partitions: int
     writers: int
+    transactors: int
     readers: int
+    copiers: int
     trouble_ms: int
     power: bool
     streams: StreamFaults
@@ -82,6 +74,7 @@ class ClientLifeResult(NamedTuple):
     shares: int
     handed: int
     commits: int
+    transactions: int
     lied: int
     done_ms: int
 
@@ -90,11 +83,15 @@ def plan(world: World) -> ClientPlan:
     """What a seed is about: each has its own share of bad luck."""
     random = world.random
     bad = random.choice((0.0, 0.01, 0.03))
+    has_transactions = Random(f"transactions {world.seed}").random() < 0.35
     return ClientPlan(
         kind=random.choice(list(KINDS)),
+        brokers=3 if world.seed % CLUSTER_EACH == CLUSTER_EACH - 1 else 1,
         partitions=random.choice((1, 2, 3, 5)),
         writers=random.choice((1, 1, 2)),
+        transactors=random.choice((0, 1)) if has_transactions else 0,
         readers=random.choice((1, 2, 2, 3)),
+        copiers=random.choice((1, 2, 2)) if has_transactions else 0,
         trouble_ms=random.choice((5_000, 10_000, 20_000)),
         power=random.random() < 0.5,
         streams=StreamFaults(
@@ -119,17 +116,21 @@ class ClientLife:
         self.plan = plan(self.world)
         self._streams, self._lies = replace(self.plan.streams), replace(self.plan.lies)
         self.ledger = ClientLedger()
-        self.host = Host(self.world, SETTINGS)
         self.servers = LyingServers(self.world, self._lies)
         self.network = StreamNetwork(self.world, self._streams, self.servers.accept)
-        self.network.listen("broker-1", 9092, self.host)
-        self.places = [TopicPartition(TOPIC, index) for index in range(self.plan.partitions)]
-        self.writers: list[WritingProgram] = []
-        self.readers: list[ReadingProgram] = []
+        self.brokers: Brokers
+        if self.plan.brokers == 1:
+            self.brokers = OneBroker(self.world, self.network, power=self.plan.power, say=self._say)
+        else:
+            self.brokers = ThreeBrokers(self.world, self.network, say=self._say)
+        self.topics = [TOPIC, COPY] if self.plan.copiers else [TOPIC]
         self.programs: list[ClientProgram] = []
+        self.members: list[Member] = []
+        self._names = 0
         self._loops: list[SimEventLoop] = []
         self._counted: dict[SimEventLoop, int] = {}
         self._second_ms = 0
+        self._asks_ms = 0
         self._is_over = False
 
     def live(self) -> ClientLifeResult:
@@ -142,45 +143,66 @@ class ClientLife:
                     loop.clear()
 
     def _live(self) -> ClientLifeResult:
-        self._make_topics()
-        for _ in range(self.plan.writers):
-            self._begin_writer()
-        for _ in range(self.plan.readers):
-            self._begin_reader()
+        plan = self.plan
+        self.brokers.make_topics(dict.fromkeys(self.topics, plan.partitions))
+        for begin, count in (
+            (self._begin_writer, plan.writers),
+            (self._begin_transactor, plan.transactors),
+            (self._begin_reader, plan.readers),
+            (self._begin_copier, plan.copiers),
+        ):
+            for _ in range(count):
+                begin()
         self.world.after(0, self._trouble)
         self.world.after(LOOK_MS, self._look)
-        self._run(self.plan.trouble_ms)
+        self._run(plan.trouble_ms)
         self._make_peace()
         began_ms = self.world.now_ms
-        self._await("writers end", lambda: all(each.is_done for each in self.writers))
+        self._await("brokers are well", self.brokers.is_well)
+        self._end((WritingProgram, TransactionProgram))
         self._run(LATE_MS)
-        unread = {(where, record.offset) for where, records in self._logs().items() for record in records}
-        self._await("all are read", lambda: self._are_all_read(unread))
-        for reader in self.readers:
-            reader.should_end = True
-        self._await("readers end", lambda: all(each.is_done for each in self.readers))
+        self._await("brokers are well", self.brokers.is_well)
+        self._await("all are read", self._are_all_read)
+        self._end((ReadingProgram, CopyingProgram))
+        self._run(LATE_MS)
         done_ms = self.world.now_ms - began_ms
-        self._run(LOOK_MS * 2)
-        logs = self._logs()
-        self.ledger.check_producers(logs)
-        self.ledger.check_consumers(logs)
-        self._raise_violation()
+        self._check()
         ledger = self.ledger
         return ClientLifeResult(
             self.world.seed,
-            self.plan,
+            plan,
             self.world.happened,
             sum(loop.callbacks for loop in self._loops),
             self.network.connections,
-            self.host.lives,
+            self.brokers.lives,
             ledger.acknowledged,
             ledger.failed,
             len(ledger.shares),
             sum(len(share.handed) for share in ledger.shares),
             len(ledger.commits),
+            len(ledger.transactions),
             self.servers.told,
             done_ms,
         )
+
+    def _check(self) -> None:
+        logs = self.brokers.logs(self._places(*self.topics))
+        self.ledger.check_producers(logs)
+        self.ledger.check_transactions(logs)
+        self.ledger.check_consumers(logs)
+        if self.plan.copiers:
+            for source, copy in zip(self._places(TOPIC), self._places(COPY), strict=True):
+                self.ledger.check_copies(logs[source], logs[copy])
+        self._raise_violation()
+
+    def _places(self, *topics: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, index) for topic in topics for index in range(self.plan.partitions)]
+
+    def _end(self, kinds: tuple[type[ClientProgram], ...]) -> None:
+        ending = [program for program in self.programs if isinstance(program, kinds)]
+        for program in ending:
+            program.should_end = True
+        self._await(f"{kinds[0].__name__} end", lambda: all(each.is_done for each in ending))
 
     def _say(self, what: str) -> None:
         if self.tell:
@@ -214,18 +236,7 @@ class ClientLife:
                 self.ledger.violate("no busy loop", f"a client took more than {MOST_CALLBACKS} steps in a second")
         return bool(self.ledger.violation)
 
-    def _logs(self) -> dict[TopicPartition, list[Record]]:
-        partitions = self.host.partitions()
-        return {where: stored_records(partitions[where].log) for where in self.places}
-
     # Programs
-
-    def _make_topics(self) -> None:
-        topic = CreateTopicsRequest.CreatableTopic(name=TOPIC, num_partitions=self.plan.partitions, replication_factor=1)
-        peer = Peer(1, "10.0.0.1", 40_000, "broker-1", 9092)
-        self.host.receive(CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]), peer, lambda answer: None)
-        self.world.run(1_000)
-        assert self.host.partitions().keys() >= set(self.places)
 
     def _loop(self) -> SimEventLoop:
         loop = SimEventLoop(self.world, self.network, self._on_error)
@@ -235,12 +246,16 @@ class ClientLife:
     def _on_error(self, context: dict[str, Any]) -> None:
         self.ledger.violate("nothing unexpected", f"{context.get('message')}: {context.get('exception')!r}")
 
-    def _begin_writer(self) -> None:
+    def _place(self) -> ProgramPlace:
+        return ProgramPlace(self.world, self._loop(), self.ledger, self.brokers.BOOTSTRAP)
+
+    def _name(self, what: str) -> str:
+        self._names += 1
+        return f"{what}-{self._names}"
+
+    def _writer_settings(self) -> dict[str, Any]:
         random = self.world.random
-        acks = "1" if not self.plan.power and random.random() < 0.2 else "all"
-        settings = {
-            "acks": acks,
-            "enable_idempotence": acks == "all" and random.random() < 0.8,
+        return {
             "linger_ms": random.choice((0, 5, 100)),
             "batch_size": random.choice((100, 1_000, 262_144)),
             "buffer_memory": random.choice((500, 10_000, 67_108_864)),
@@ -249,17 +264,29 @@ class ClientLife:
             "delivery_timeout_ms": random.choice((3_000, 10_000, 60_000)),
             "max_in_flight_requests_per_connection": random.choice((1, 5)),
         }
-        name = f"writer-{len(self.writers)}"
-        rest_ms = random.choice((10, 100, 1_000))
-        writer = WritingProgram(self.world, self._loop(), self.ledger, name, TOPIC, settings, rest_ms)
-        self.writers.append(writer)
-        self._start(writer)
 
-    def _begin_reader(self) -> None:
+    def _begin_writer(self) -> None:
+        random = self.world.random
+        acks = "1" if self.plan.brokers == 1 and not self.plan.power and random.random() < 0.2 else "all"
+        settings = self._writer_settings() | {"acks": acks, "enable_idempotence": acks == "all" and random.random() < 0.8}
+        rest_ms = random.choice((10, 100, 1_000))
+        self._start(WritingProgram(self._place(), self._name("writer"), settings, TOPIC, rest_ms))
+
+    def _begin_transactor(self, transactional_id: str | None = None) -> None:
+        name = self._name("transactor")
+        settings = self._transaction_settings(transactional_id or name)
+        self._start(TransactionProgram(self._place(), name, settings, TOPIC, self.plan.partitions))
+
+    def _transaction_settings(self, transactional_id: str) -> dict[str, Any]:
+        return self._writer_settings() | {
+            "transactional_id": transactional_id,
+            "transaction_timeout_ms": 10_000,
+            "max_block_ms": 5_000,
+        }
+
+    def _reader_settings(self) -> dict[str, Any]:
         random = self.world.random
         settings = {
-            "enable_auto_commit": random.random() < 0.5,
-            "auto_commit_interval_ms": random.choice((100, 1_000, 5_000)),
             "max_poll_records": random.choice((1, 10, 500)),
             "max_poll_interval_ms": random.choice((2_000, 10_000)),
             "fetch_max_wait_ms": random.choice((50, 500)),
@@ -268,11 +295,32 @@ class ClientLife:
         }
         if self.plan.kind != "consumer":
             settings |= {"session_timeout_ms": 3_000, "heartbeat_interval_ms": 500}
-        name = f"reader-{len(self.readers)}"
+        return settings
+
+    def _begin_reader(self) -> None:
+        random = self.world.random
+        isolation = "read_committed" if self.plan.transactors else "read_uncommitted"
+        settings = self._reader_settings() | {
+            "enable_auto_commit": random.random() < 0.5,
+            "auto_commit_interval_ms": random.choice((100, 1_000, 5_000)),
+            "isolation_level": isolation,
+        }
         slow_ms = random.choice((10, 300, 3_000))
-        reader = ReadingProgram(self.world, self._loop(), self.ledger, name, TOPIC, GROUP, settings, self._check_owners, slow_ms)
-        self.readers.append(reader)
+        reader = ReadingProgram(self._place(), self._name("reader"), settings, Source(TOPIC, READERS), slow_ms)
+        self._join(reader.member)
         self._start(reader)
+
+    def _begin_copier(self, transactional_id: str | None = None) -> None:
+        name = self._name("copier")
+        reads = self._reader_settings() | {"enable_auto_commit": False, "isolation_level": "read_committed"}
+        settings = self._transaction_settings(transactional_id or name)
+        copier = CopyingProgram(self._place(), name, settings, reads, Source(TOPIC, COPIERS), COPY)
+        self._join(copier.member)
+        self._start(copier)
+
+    def _join(self, member: Member) -> None:
+        self.members.append(member)
+        member.on_taken = self._check_owners
 
     def _start(self, program: ClientProgram) -> None:
         self._say(f"{program.name} begins")
@@ -287,42 +335,29 @@ class ClientLife:
         random = self.world.random
         self.world.after(random.randrange(200, 4_000), self._trouble)
         acts: list[tuple[float, Callable[[], None]]] = [
-            (2, self._broker_dies), (1, self._broker_stops), (2, self._reader_dies), (2, self._client_stands_still),
-            (2, self._network_is_silent), (1, self._reader_comes),
+            *self.brokers.acts(), (2, self._client_dies), (2, self._client_stands_still), (2, self._network_is_silent),
+            (1, self._reader_comes),
         ]  # fmt: skip
         random.choices([act for _, act in acts], [weight for weight, _ in acts])[0]()
 
-    def _broker_dies(self) -> None:
-        if self.host.broker is not None:
-            power_cut = self.plan.power and self.world.chance(0.6)
-            self._say(f"the broker dies{' of a power cut' if power_cut else ''}")
-            self.host.die(power_cut=power_cut)
-            self._start_broker_later()
-
-    def _broker_stops(self) -> None:
-        if self.host.broker is not None:
-            self._say("the broker stops")
-            self.host.stop()
-            self._start_broker_later()
-
-    def _start_broker_later(self) -> None:
-        self.world.after(self.world.random.choice((50, 500, 3_000)), self._start_broker)
-
-    def _start_broker(self) -> None:
-        if self.host.broker is None:
-            self._say("the broker starts")
-            self.host.start()
-
-    def _reader_dies(self) -> None:
-        alive = [reader for reader in self.readers if reader.alive]
-        if alive:
-            reader = self.world.random.choice(alive)
-            self._say(f"{reader.name} dies")
-            reader.kill()
-            self.world.after(self.world.random.choice((0, 1_000)), self._begin_reader)
+    def _client_dies(self) -> None:
+        """Kill a client, and start another one in its place. Writers without transactions may still be writing then."""
+        begins = {
+            ReadingProgram: self._begin_reader,
+            CopyingProgram: self._begin_copier,
+            TransactionProgram: self._begin_transactor,
+        }
+        alive = [program for program in self.programs if program.alive and type(program) in begins]
+        if not alive:
+            return
+        program = self.world.random.choice(alive)
+        self._say(f"{program.name} dies")
+        program.kill()
+        begin = begins[type(program)]
+        self.world.after(self.world.random.choice((0, 1_000)), lambda: None if self._is_over else begin())
 
     def _reader_comes(self) -> None:
-        if not self._is_over and len([reader for reader in self.readers if reader.alive]) < 4:
+        if len([program for program in self.programs if isinstance(program, ReadingProgram) and program.alive]) < 4:
             self._begin_reader()
 
     def _client_stands_still(self) -> None:
@@ -343,42 +378,59 @@ class ClientLife:
         self._say("peace")
         self._streams.clear_up()
         self._lies.clear_up()
-        self._start_broker()
-        if not any(reader.alive for reader in self.readers):
+        self.brokers.make_peace()
+        alive = [type(program) for program in self.programs if program.alive]
+        if ReadingProgram not in alive:
             self._begin_reader()
-        for reader in self.readers:
-            reader.slow_ms = 10
-        for writer in self.writers:
-            writer.should_end = True
+        if self.plan.copiers and CopyingProgram not in alive:
+            self._begin_copier()
+        for program in self.programs:
+            if isinstance(program, ReadingProgram):
+                program.slow_ms = 10
 
-    def _are_all_read(self, unread: set[tuple[TopicPartition, int]]) -> bool:
-        if self.world.happened % 50 == 0:
-            unread.difference_update((share.where, handed.offset) for share in self.ledger.shares for handed in share.handed)
-        return not unread
+    def _are_all_read(self) -> bool:
+        """Return whether the offsets of all groups are at the ends of their partitions, or all records were handed out."""
+        if self.world.now_ms < self._asks_ms:
+            return False
+        self._asks_ms = self.world.now_ms + 5 * LOOK_MS
+        wanted = self._readable(TOPIC)
+        if any(wanted - self.ledger.seen.get(group_id, set()) for group_id in self._groups()):
+            return False
+        return not self.plan.copiers or len(self._readable(COPY)) >= len(wanted)
+
+    def _groups(self) -> tuple[str, ...]:
+        return (READERS, COPIERS) if self.plan.copiers else (READERS,)
+
+    def _readable(self, topic: str) -> set[tuple[TopicPartition, int]]:
+        logs = self.brokers.logs(self._places(topic))
+        return {(where, record.offset) for where, records in logs.items() for record in records if record.is_readable}
 
     # What is looked at
 
     def _look(self) -> None:
         self.world.after(LOOK_MS, self._look)
-        for machine in self.host.coordinators():
-            for topic, partitions in machine.offsets.of(GROUP).items():
-                for partition, found in partitions.items():
-                    self.ledger.committed(Committed(GROUP, TopicPartition(topic, partition), found.offset, self.world.happened))
+        for machine in self.brokers.coordinators():
+            for group_id in self._groups():
+                for topic, partitions in machine.offsets.of(group_id).items():
+                    for partition, found in partitions.items():
+                        where = TopicPartition(topic, partition)
+                        self.ledger.committed(Committed(group_id, where, found.offset, self.world.happened))
 
-    def _check_owners(self, reader: ReadingProgram, partitions: list[TopicPartition]) -> None:
+    def _check_owners(self, member: Member, partitions: list[TopicPartition]) -> None:
         """Check that no other member that the coordinator knows reads partitions that a member begins to read."""
-        for other in self.readers:
-            both = other.held.keys() & set(partitions)
-            if other is not reader and other.alive and both and self._is_known(other) and self._is_known(reader):
-                self.ledger.violate("one owner", f"{sorted(both)} are read by {other.name} and {reader.name}")
+        for other in self.members:
+            both = other.held.keys() & set(partitions) if other.group_id == member.group_id else set()
+            if other is not member and other.alive and both and self._is_known(other) and self._is_known(member):
+                self.ledger.violate("one owner", f"{sorted(both)} are read by {other.name} and {member.name}")
 
-    def _is_known(self, reader: ReadingProgram) -> bool:
-        machine = reader.machine
-        for coordinator in self.host.coordinators():
-            group = coordinator.context.find(GROUP)
+    def _is_known(self, member: Member) -> bool:
+        machine = member.machine
+        for coordinator in self.brokers.coordinators():
+            group = coordinator.context.find(member.group_id)
             if group is None or machine.member_id not in group.members:
                 continue
             if isinstance(machine, ConsumerMembership):
                 return machine.is_stable
-            return machine.phase is Phase.STABLE and machine.generation_id == coordinator.classic.groups[GROUP].generation
+            classic = coordinator.classic.groups.get(member.group_id)
+            return machine.phase is Phase.STABLE and classic is not None and machine.generation_id == classic.generation
         return False
