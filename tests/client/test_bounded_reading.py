@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -152,3 +153,18 @@ def test_an_asynchronous_consumer_is_woken_and_closed(broker: Peer, topic: str) 
         consumer.wakeup()
 
     asyncio.run(use())
+
+
+def test_partitions_stay_in_order_however_they_are_paused_and_resumed_between_polls(broker: Peer, topic: str) -> None:
+    with ottla.Producer(broker.address, batch_size=100, linger_ms=0) as producer:
+        for number in range(600):
+            producer.send(topic, b"%d" % number, partition=number % 3)
+    random, found = Random(7), dict[int, list[int]]()
+    settings = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest", "max_partition_fetch_bytes": 200}
+    with ottla.Consumer(topic, **settings) as consumer:  # type: ignore[call-overload]  # settings that two tests could share
+        while sum(map(len, found.values())) < 600:
+            consumer.resume(*consumer.paused())
+            consumer.pause(*((topic, partition) for partition in random.sample(range(3), random.randrange(3))))
+            for record in consumer.poll(1_000, max_records=random.choice((1, 3, 7))):
+                found.setdefault(record.partition, []).append(record.offset)
+    assert found == {partition: list(range(200)) for partition in range(3)}

@@ -250,9 +250,13 @@ class Progress:
         self._cursors: list[Cursor] = []
 
     def begin(self, chunk: Chunk) -> Cursor:
+        """Return the cursor of the next records of the chunk's partition.
+
+        While the partition was paused, its cursor may have been left unfinished: then this is the older one.
+        """
         cursor = self._open_cursor(chunk)
         self._cursors.append(cursor)
-        return cursor
+        return next((each for each in self._cursors if each.where == cursor.where and not each.exhausted), cursor)
 
     def mark_processed(self) -> None:
         """Mark all records that the user got so far as processed."""
