@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
@@ -232,6 +233,30 @@ def test_offsets_of_a_member_that_the_group_has_left_behind_abort_the_transactio
         with producer.transaction():
             producer.send_offsets(consumer.positions(), consumer)
         assert sum(found.offset for where in consumer.assignment() if (found := consumer.committed(where))) == 1
+
+
+def test_offsets_of_partitions_that_a_slow_consumer_lost_abort_the_transaction(broker: Peer, topic: str) -> None:
+    """`positions()` has them no more: a commit would contain the copies without the offsets, and others would copy again."""
+    patience = {"max_poll_interval_ms": 300, "heartbeat_interval_ms": 100}
+    with (
+        ottla.Producer(broker.address, transactional_id=unique_id()) as producer,
+        reader(broker, topic, group_id=unique_id(), enable_auto_commit=False, **patience) as consumer,
+    ):
+        with ottla.Producer(broker.address) as plain:
+            plain.send(topic, b"v").result(WAIT_S)
+        while not consumer.poll(100):
+            pass
+        producer.begin_transaction()
+        producer.send(topic, b"copy")
+        while consumer.assignment():
+            time.sleep(0.02)
+        with pytest.raises(ottla.TransactionAbortable, match="The group took") as refused:
+            producer.send_offsets(consumer.positions(), consumer)
+        with pytest.raises(ottla.TransactionAbortable, match="The group took"):
+            producer.commit_transaction()
+        producer.abort_transaction()
+        assert isinstance(refused.value.__cause__, ottla.CommitFailed)
+        assert consumer.group_metadata()
 
 
 def test_close_aborts_what_is_open(broker: Peer, topic: str, named: Callable[[str], ottla.Producer]) -> None:

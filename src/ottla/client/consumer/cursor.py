@@ -248,6 +248,9 @@ class Progress:
         """The offsets to commit, if the user stores them; None if the records handed out decide."""
         self._open_cursor = open_cursor
         self._cursors: list[Cursor] = []
+        self.lost: set[TopicPartition] = set()
+        """The partitions that were removed while the user processed their records. Their offsets must not be left out of a
+        transaction with what the user made of them."""
 
     def begin(self, chunk: Chunk) -> Cursor:
         """Return the cursor of the next records of the chunk's partition.
@@ -298,6 +301,12 @@ class Progress:
             left = [cursor.drop() for cursor in self._cursors if cursor.where == where and not cursor.exhausted]
             position = min(left, default=self._fetcher.state_of(where).position)
             self._fetcher.retire(where).position = position
+
+    def remove(self, partitions: Iterable[TopicPartition]) -> None:
+        """Remove the cursors of partitions that are not read any more, and note those whose records the user still processes."""
+        gone = set(partitions)
+        self.lost.update(cursor.where for cursor in self._cursors if cursor.where in gone and cursor.held)
+        self.drop(gone)
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove the cursors of these partitions, so that the user gets none of their remaining records."""

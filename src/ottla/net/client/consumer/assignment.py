@@ -171,7 +171,7 @@ class AssignmentDriver:
         try:
             await self._call(event, listener, partitions)
         finally:
-            self._progress.drop(partitions)
+            self._progress.remove(partitions)
             self._progress.forget_stored(partitions)
             self._reader.fetcher.remove(partitions)
             self._reader.metrics.remove(partitions)

@@ -19,7 +19,7 @@ from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_column
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
 from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
-from ottla.client.errors import KafkaError, NotSupported, SettingError, WokenUp, raise_for
+from ottla.client.errors import CommitFailed, KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
@@ -525,11 +525,18 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
 
         Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
-        undo offsets committed outside of it.
+        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away while their
+        records were processed: a transaction with these records would be committed without their offsets.
         """
         member = self._in_group()
         if self._settings.enable_auto_commit:
             raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
+        if lost := sorted(self._progress.lost):
+            self._progress.lost.clear()
+            raise CommitFailed(
+                f"The group took {arguments.list_partitions(lost)} from this consumer while it processed their records: "
+                "other members read these again."
+            )
         return member.group_metadata()
 
     def _in_group(self) -> GroupMember:
@@ -627,6 +634,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
             else:
                 self._assignment.begin_uncommitted(where)
         self._progress.drop(wanted)
+        self._progress.lost.clear()  # what was made of their records is given up, too
         self._reader.pump()
 
     def pause(self, *partitions: Partition) -> None:

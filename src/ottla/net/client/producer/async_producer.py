@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client.arguments import timeout
 from ottla.client.consumer.committed_offsets import committable
-from ottla.client.errors import KafkaError, TransactionAbortable
+from ottla.client.errors import CommitFailed, KafkaError, TransactionAbortable
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
 from ottla.client.keywords import ProducerKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
@@ -368,7 +368,12 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
         """
         with self._driver.time_call("txn-send-offsets"):
-            await self._driver.transactions.send_offsets(committable(offsets), metadata_of(member))
+            transactions = self._driver.transactions
+            try:
+                metadata = metadata_of(member)
+            except CommitFailed as error:  # the group has taken partitions away whose records are in the transaction
+                raise transactions.refuse(error) from error
+            await transactions.send_offsets(committable(offsets), metadata)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written, and its `on_delivery` has returned. None waits without limit.

@@ -155,6 +155,11 @@ class TransactionDriver:
         except KafkaError as error:
             raise machine.record_error(error, by_coordinator=True) from error
 
+    def refuse(self, error: CommitFailed) -> KafkaError:
+        """Let the transaction fail, because its offsets cannot be committed. Return the error to raise."""
+        self._machine.check_open()
+        return self._machine.record_error(error, by_coordinator=True)
+
     async def _add_group(self, group_id: str) -> None:
         producer = self._identity()
         self._machine.record_sent(group_id=group_id)
