@@ -32,8 +32,8 @@ LATE_MS = 4_000
 """So late may a request arrive that was sent in trouble."""
 PATIENCE_MS = 120_000
 """So long, in simulated time and in peace, may it take until everything is written, read and closed."""
-CLUSTER_EACH = 6
-"""Every sixth seed has three brokers."""
+CLUSTER_EACH = 12
+"""Every twelfth seed has three brokers."""
 MOST_CALLBACKS = 20_000
 """The most callbacks of one client in a second."""
 KINDS: dict[str, dict[str, Any]] = {
