@@ -337,6 +337,70 @@ def test_a_connection_that_breaks_behind_a_batch_given_up_repeats_nothing() -> N
     assert made.idle
 
 
+def in_flight(made: Sender, broker: Broker, *batches: Outgoing) -> list[Send]:
+    """Requests with one batch each, behind a batch that was written, so that the broker knows the producer."""
+    made.add(outgoing(0))
+    [send] = made.requests(0)
+    made.on_answer(send, broker.produce(send.request), 0)
+    for batch in batches:
+        made.add(batch)
+    return made.requests(0)
+
+
+def test_a_batch_behind_one_that_was_given_up_is_not_written_twice() -> None:
+    """Both were written, and no answer came: the second keeps its identity, by which the broker recognises it."""
+    made, broker = sender(delivery_timeout_ms=500), Broker()
+    late, other = outgoing(1, deadline_ms=500), outgoing(2, deadline_ms=900)
+    for send in in_flight(made, broker, late, other):
+        broker.produce(send.request)
+        made.broken(send, ConnectionFailed("reset"), 10)
+    made.expire(500)
+    assert isinstance(late.error, TimedOut)
+    [send] = made.requests(500)
+    made.on_answer(send, broker.produce(send.request), 500)
+    assert other.done
+    assert other.error is None
+    assert broker.logs[0] == [0, 1, 2]
+    last = outgoing(3)
+    made.add(last)
+    assert made.requests(500) == []
+    made.set_identity(Identity(8, 0))
+    [send] = made.requests(500)
+    made.on_answer(send, broker.produce(send.request), 500)
+    assert broker.logs[0] == [0, 1, 2, 3]
+
+
+def test_a_batch_that_may_still_arrive_behind_one_that_was_given_up_is_not_sent_under_another_identity() -> None:
+    made, broker = sender(delivery_timeout_ms=500), Broker()
+    late, other = outgoing(1, deadline_ms=500), outgoing(2, deadline_ms=900)
+    on_the_way = in_flight(made, broker, late, other)
+    for send in on_the_way:
+        made.broken(send, ConnectionFailed("reset"), 10)
+    made.expire(500)
+    [send] = made.requests(500)
+    made.on_answer(send, broker.produce(send.request), 500)
+    assert "could write them twice" in str(other.error)
+    for send in on_the_way:
+        broker.produce(send.request)
+    assert made.idle
+    assert broker.logs[0] == [0, 1, 2]
+
+
+def test_a_batch_that_never_left_behind_one_that_was_given_up_goes_on_under_another_identity() -> None:
+    made, broker = sender(delivery_timeout_ms=500), Broker()
+    late, other = outgoing(1, deadline_ms=500), outgoing(2, deadline_ms=900)
+    for send in in_flight(made, broker, late, other):
+        made.broken(send, ConnectionFailed("refused"), 10, was_sent=False)
+    made.expire(500)
+    [send] = made.requests(500)
+    made.on_answer(send, broker.produce(send.request), 500)
+    made.set_identity(Identity(8, 0))
+    [send] = made.requests(700)
+    made.on_answer(send, broker.produce(send.request), 700)
+    assert other.error is None
+    assert broker.logs[0] == [0, 2]
+
+
 def test_a_batch_that_is_too_large_goes_on_as_its_parts_before_the_batches_behind_it() -> None:
     made, broker = sender(), Broker()
 

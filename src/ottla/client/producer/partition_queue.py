@@ -2,6 +2,9 @@
 
 Batches are sent in order. When a batch must be sent again, no batch is sent until all batches in flight have been answered. Then
 the repeated batches go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
+
+A batch that was given up leaves a gap in the sequence numbers, after which the partition needs another identity. The batches behind
+it that may have been written keep the old one until a broker has written or refused them, or they would be written twice.
 """
 
 from __future__ import annotations
@@ -36,7 +39,8 @@ class Outgoing:
 
     `finish` is called when the batch is written or has failed. `error` is set if its records were not written. `last_refusal` is
     the error of the last failed attempt. `split` returns two smaller batches with the same records, for a batch that the broker
-    refuses as too large. `start` is then the number of records before them.
+    refuses as too large. `start` is then the number of records before them. `may_arrive` is set if a connection broke before the
+    answer: a broker can still receive the batch. `unwritten` is set if a broker has refused it because of a gap in the sequence.
     """
 
     where: TopicPartition
@@ -53,6 +57,13 @@ class Outgoing:
     log_append_time_ms: int = -1
     error: KafkaError | None = None
     last_refusal: KafkaError | None = None
+    may_arrive: bool = False
+    unwritten: bool = False
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether the batch was sent, and may have been written."""
+        return self.sequence != NO_SEQUENCE and not self.unwritten
 
     @property
     def place(self) -> tuple[int, int]:
@@ -98,14 +109,23 @@ class Lane:
         return not (self.queue or self.under_way or self.returned)
 
     def requeue_returned(self) -> None:
-        """Queue returned batches at the front, and restart sequence numbers after a gap. While a batch is in flight, do nothing."""
-        if self.under_way:
+        """Queue returned batches at the front, and restart sequence numbers after a gap. While a batch is in flight, do nothing.
+
+        After a gap, the doubtful batches alone are queued first.
+        """
+        if self.under_way or (self.resetting and self._resolves):
             return
-        if self.returned:
-            self.queue.extendleft(sorted(self.returned, key=lambda batch: batch.place, reverse=True))
-            self.returned.clear()
-        if self.resetting:
+        doubtful = [batch for batch in self.returned if batch.is_doubtful] if self.resetting else []
+        going = doubtful or self.returned
+        self.queue.extendleft(sorted(going, key=lambda batch: batch.place, reverse=True))
+        self.returned = [batch for batch in self.returned if batch not in going]
+        if self.resetting and not doubtful:
             self.restart()
+
+    @property
+    def _resolves(self) -> bool:
+        """Return whether the next batch is doubtful, so that it goes on under the old identity even after a gap."""
+        return bool(self.queue) and self.queue[0].is_doubtful
 
     def restart(self) -> None:
         """Restart at sequence number 0, without a producer id. The next batch sets the producer id. No batch may be in flight."""
@@ -114,7 +134,7 @@ class Lane:
             batch.sequence = NO_SEQUENCE
 
     def may_send(self, now_ms: int, max_under_way: int) -> bool:
-        held = self.returned or self.resetting
+        held = not self._resolves if self.resetting else bool(self.returned)
         # A broker accepts any sequence number from an unknown producer: it must write the first batch before the second is sent.
         window = max_under_way if self.known or self.identity is None else 1
         return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
@@ -125,6 +145,7 @@ class Lane:
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
             self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
+        batch.unwritten = False
         self.under_way.append(batch)
         return batch
 

@@ -30,6 +30,10 @@ _WRONG_LEADER = frozenset(
 )
 UNLED = "because no leader could be reached: check the brokers, or allow more time"
 UNANSWERED = "and the broker has not answered: they may have been written"
+AFTER_GAP = (
+    "An earlier batch was given up, and a connection broke while these records were sent: they may still be written, "
+    "and to send them again could write them twice."
+)
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 
 
@@ -198,15 +202,16 @@ class Sender:
             if not batch.done:
                 self._finish(batch)
 
-    def broken(self, send: Send, error: KafkaError, now_ms: int) -> None:
+    def broken(self, send: Send, error: KafkaError, now_ms: int, *, was_sent: bool = True) -> None:
         """Process the loss of the answer to `send`: its batches are sent again.
 
-        It is unknown whether the records were written. Sequence numbers prevent a second copy.
+        If it `was_sent`, it is unknown whether the records were written. Sequence numbers prevent a second copy.
         """
         self._requests[send.node_id] -= 1
         for batch in send.batches:
             if batch.done:
                 continue
+            batch.may_arrive = batch.may_arrive or was_sent
             self.wants_metadata.add(batch.where.topic)
             if error.retriable:
                 self._repeat_or_expire(batch, error, now_ms)
@@ -225,6 +230,11 @@ class Sender:
         if code == codes.MESSAGE_TOO_LARGE and batch.split is not None and batch.record_count > 1:
             batch.done = True  # its records go on in its parts
             lane.replace(batch, batch.split(batch))
+            return
+        is_gap = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+        batch.unwritten = is_gap or code in _IDENTITY_LOST
+        if is_gap and lane.resetting and batch.may_arrive:
+            self._finish(batch, error=broker_error(code, f"Producing to {batch.where.topic}-{batch.where.partition}", AFTER_GAP))
             return
         follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
         if follows_failure and lane.refusal is not None:

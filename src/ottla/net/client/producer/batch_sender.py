@@ -82,8 +82,10 @@ class BatchSender:
             self._identifying = self._tasks.spawn(self._identify())
 
     async def _dispatch(self, send: Send) -> None:
+        was_sent = False
         try:
             link = await self._cluster.link(send.node_id)
+            was_sent = True
             if self._metrics is not None:
                 self._metrics.on_request(send.batches, now_ms())
             if self._settings.acks_code == 0:
@@ -95,7 +97,7 @@ class BatchSender:
                     self._metrics.on_throttle(answer.throttle_time_ms, now_ms())
                 self.machine.on_answer(send, answer, now_ms())
         except KafkaError as error:
-            self.machine.broken(send, error, now_ms())
+            self.machine.broken(send, error, now_ms(), was_sent=was_sent)
         self._pump()
 
     async def _identify(self) -> None:
