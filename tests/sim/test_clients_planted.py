@@ -9,6 +9,7 @@ import pytest
 from ottla.client.consumer import fetcher
 from ottla.client.consumer.cursor import Progress
 from ottla.client.consumer.membership import Membership
+from ottla.client.consumer.visible_batches import visible
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.producer.partition_queue import NO_SEQUENCE, Lane, Outgoing
 from ottla.client.producer.sender import Sender
@@ -27,7 +28,7 @@ MOST_SEEDS = 40
 REPEAT = Lane.repeat
 OUTCOME = PendingBatch.outcome
 POSITIONS = Progress.positions
-VISIBLE = fetcher.visible
+VISIBLE = visible
 END = ProducerTransactions.end_request
 ADD = AwaitedCallbacks.add
 ON_DONE = ProduceDriver._on_done
