@@ -237,10 +237,16 @@ def test_offsets_of_a_member_that_the_group_has_left_behind_abort_the_transactio
 
 def test_offsets_of_partitions_that_a_slow_consumer_lost_abort_the_transaction(broker: Peer, topic: str) -> None:
     """`positions()` has them no more: a commit would contain the copies without the offsets, and others would copy again."""
-    patience = {"max_poll_interval_ms": 300, "heartbeat_interval_ms": 100}
     with (
         ottla.Producer(broker.address, transactional_id=unique_id()) as producer,
-        reader(broker, topic, group_id=unique_id(), enable_auto_commit=False, **patience) as consumer,
+        reader(
+            broker,
+            topic,
+            group_id=unique_id(),
+            enable_auto_commit=False,
+            max_poll_interval_ms=300,
+            heartbeat_interval_ms=100,
+        ) as consumer,
     ):
         with ottla.Producer(broker.address) as plain:
             plain.send(topic, b"v").result(WAIT_S)
