@@ -88,6 +88,8 @@ class ClientKeywords(TypedDict, total=False):
     """The timeout of a call, including retries."""
     bootstrap_timeout_ms: int
     """The time for which a call retries refused connections before any broker has answered; 0: its own timeout."""
+    enable_metrics_push: bool
+    """Push metrics to a broker that has a subscription to this client's (KIP-714)."""
     metrics_sample_window_ms: int
     """The length of a window of rates and averages."""
     metrics_num_samples: int

@@ -131,6 +131,7 @@ class ClientSettings(SecureSettings):
     bootstrap_timeout_ms: int = declare(
         0, at_least(0), "The time for which a call retries refused connections before any broker has answered; 0: its own timeout."
     )
+    enable_metrics_push: bool = declare(True, flag, "Push metrics to a broker that has a subscription to this client's (KIP-714).")
     metrics_sample_window_ms: int = declare(30_000, at_least(1), "The length of a window of rates and averages.")
     metrics_num_samples: int = declare(2, at_least(1), "The number of windows that rates and averages cover.")
     api_version: str | None = declare(
@@ -393,6 +394,8 @@ class AdminSettings(ClientSettings):
     """An admin client's settings."""
 
     KIND: ClassVar[str] = "admin-client"
+
+    enable_metrics_push: bool = declare(False, flag, "Push metrics to a broker that has a subscription to this client's (KIP-714).")
 
     def consistent(self, given: Collection[str]) -> Self:
         if self.is_of_0_7:

@@ -139,6 +139,8 @@ class ClusterLinks:
         self._refreshing: asyncio.Task[None] | None = None
         self._wanted: set[str] = set()
         self._log = ConnectionLog(settings.client_id)
+        self.when_opened: Callable[[], None] | None = None
+        """A callback without arguments that is called after each connection that was opened."""
         sampling = Sampling(settings.metrics_sample_window_ms, settings.metrics_num_samples)
         self.metrics = MetricsRegistry(settings.client_id, settings.KIND, sampling, now_ms())
         self.connections = ConnectionMetrics(self.metrics)
@@ -253,11 +255,19 @@ class ClusterLinks:
         link.when_ended = lambda: self.connections.on_closed(meter, now_ms())
         self._log.log_connected(where, now_ms())
         link.when_broken = on_lost
+        if self.when_opened is not None:
+            self.when_opened()
         return link
 
     def _check_open(self) -> None:
         if self._closed:
             raise Closed()
+
+    def open_link(self, api_key: int) -> Link | None:
+        """Return an open link, not for fetches or groups, to a broker that serves an API, or None if there is none."""
+        quick = (opening for (lane, _), opening in self._links.items() if lane == CONTROL)
+        opened = (_link_of(opening) for opening in (*quick, *self._firsts))
+        return next((link for link in opened if link is not None and link.version(api_key) >= 0), None)
 
     async def any_link(self) -> Link:
         """Return a link to any broker, preferably to a broker whose last answer did not fail. Raises `ConnectionFailed`."""

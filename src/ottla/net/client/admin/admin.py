@@ -57,6 +57,14 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
         self._end(self._async.close)
 
+    def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
+
+        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
+        `TimedOut`.
+        """
+        return self._background.run(self._async.client_instance_id(timeout_ms))
+
     def metrics(self) -> MetricsSnapshot:
         """Return the client's metrics, with the names and groups of Kafka's Java client."""
         return self._background.do(self._async.metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self, Unpack
 
+from ottla.client.arguments import whole
 from ottla.client.keywords import AdminKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.other_names import with_other_names
@@ -17,6 +18,7 @@ from ottla.net.client.admin.replica_calls import ReplicaCalls
 from ottla.net.client.admin.topic_calls import TopicCalls
 from ottla.net.client.admin.transaction_calls import TransactionCalls
 from ottla.net.client.cluster import ClusterLinks
+from ottla.net.client.telemetry_driver import TelemetryDriver
 
 
 @with_other_names
@@ -44,6 +46,8 @@ class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaC
     async def start(self) -> Self:
         """Start the client without a `with` statement. It connects at the first call."""
         self._cluster = ClusterLinks(self._settings)
+        self._telemetry = TelemetryDriver(self._cluster, self._settings)
+        self._telemetry.begin()
         return self
 
     async def __aenter__(self) -> Self:
@@ -54,7 +58,16 @@ class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaC
 
     async def close(self) -> None:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
+        await self._telemetry.close()
         await self._cluster.close()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
+
+        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
+        `TimedOut`.
+        """
+        return await self._telemetry.instance_id(whole("timeout_ms", timeout_ms))
 
     def metrics(self) -> MetricsSnapshot:
         """Return the client's metrics, with the names and groups of Kafka's Java client."""

@@ -48,6 +48,7 @@ from ottla.net.client.of_release import links_to
 from ottla.net.client.statistics import statistics_of
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
+from ottla.net.client.telemetry_driver import TelemetryDriver
 from ottla.records.batches.record import Key_co, Value_co
 from ottla.wire.errors import UNKNOWN_TOPIC_OR_PARTITION
 
@@ -159,6 +160,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         self._tasks = Tasks(self._broke)
         self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
+        self._telemetry = TelemetryDriver(self._cluster, self._settings)
         self._polls = PollMetrics(self._cluster.metrics)
         self._cluster.metrics.source(self._partition_metrics)
         self._interceptors = ConsumerInterceptors(self._settings.interceptors)
@@ -173,6 +175,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         self._started = True
         if self._statistics is not None:
             self._tasks.spawn(self._statistics.run(self.metrics))
+        self._telemetry.begin()
         self._tasks.spawn(self._subscription.keep_metadata_fresh())
         if self._member is not None and self._settings.enable_auto_commit:
             self._tasks.spawn(self._commits.commit_at_intervals(self._assignment, self._progress))
@@ -676,6 +679,14 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         """
         return self._cluster.snapshot()
 
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
+
+        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
+        `TimedOut`.
+        """
+        return await self._telemetry.instance_id(arguments.whole("timeout_ms", timeout_ms))
+
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""
         await self._cluster.ensure([arguments.topic_name(topic)])
@@ -715,5 +726,6 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         finally:
             self._reader.close()
             self._interceptors.close()
+            await self._telemetry.close()
             await self._bad_records.close()
             await self._cluster.close()

@@ -92,7 +92,7 @@ class BadRecords:
 def _producer_settings(settings: ConsumerSettings) -> ProducerSettings:
     """Return the settings of a producer that connects as the consumer does."""
     given: dict[str, Any] = {each.name: getattr(settings, each.name) for each in fields(DiscoverySettings)}
-    given["on_statistics"] = None
+    given["on_statistics"], given["enable_metrics_push"] = None, False
     given["delivery_timeout_ms"] = given["max_block_ms"] = settings.default_api_timeout_ms
     return ProducerSettings(**given, linger_ms=0, max_request_size=LARGEST_RECORD_BYTES).consistent(())
 

@@ -324,6 +324,14 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """
         return self._background.do(self._async.metrics)
 
+    def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
+
+        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
+        `TimedOut`.
+        """
+        return self._background.run(self._async.client_instance_id(timeout_ms))
+
     def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""
         return self._background.run(self._async.partitions_for(topic))

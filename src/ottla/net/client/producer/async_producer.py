@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
-from ottla.client.arguments import timeout
+from ottla.client.arguments import timeout, whole
 from ottla.client.consumer.committed_offsets import committable
 from ottla.client.errors import CommitFailed, KafkaError, TransactionAbortable
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
@@ -407,6 +407,14 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
         """
         return self._driver.snapshot()
+
+    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
+        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
+
+        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
+        `TimedOut`.
+        """
+        return await self._driver.telemetry.instance_id(whole("timeout_ms", timeout_ms))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `KafkaError`."""

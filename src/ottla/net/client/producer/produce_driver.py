@@ -34,6 +34,7 @@ from ottla.net.client.producer.delivery import AwaitableBatch, Delivery, SentRow
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
+from ottla.net.client.telemetry_driver import TelemetryDriver
 from ottla.records.batches.halves import halves
 from ottla.records.batches.rows import Rows, value_rows
 
@@ -89,6 +90,8 @@ class ProduceDriver:
         self._metadata_version = -1
         self._waiting_for_room: list[asyncio.Future[None]] = []
         self.metrics = self._new_metrics()
+        self.telemetry = TelemetryDriver(self._cluster, settings)
+        self.telemetry.begin()
         self._sender = BatchSender(
             self._cluster,
             settings,
@@ -422,6 +425,7 @@ class ProduceDriver:
         Raises `FlushTimedOut`, and `DeliveryFailed` for records that were not written and whose errors no caller has read.
         """
         lost = self._report_losses()
+        await self.telemetry.close()
         await self._cluster.close()
         if self._close_error is not None:
             raise self._close_error
