@@ -18,6 +18,7 @@ EMBEDDED = {
     for name in ("process/embedded", "startup/start", "startup/data_directory", "server/exception_boundary", "startup/plugins")
 }
 BUILTIN = {
+    "AttributeError": "a method of another Kafka client is looked up",
     "TypeError": "an argument of a wrong type",
     "RuntimeError": "a broker that is not running is asked for its address",
     "ImportError": "an extra is not installed",

@@ -18,6 +18,8 @@ MOST_OFFSET: Final = (1 << 63) - 1
 
 Name = TypeVar("Name")
 _PLACE = "A partition is a topic's name and a number, such as ('flights', 0)"
+_PLAUSIBLE = re.compile(r"[^\s/\\,:\0]{1,249}")
+"""The names that are checked by brokers alone: those of Kafka 0.7 allow more characters than today's."""
 _ADDRESS = re.compile(r".+:\d{1,5}$")
 
 
@@ -27,10 +29,17 @@ def short_repr(value: object) -> str:
 
 
 def topic_name(name: object) -> str:
-    """Return the name of a topic. Raises `TypeError`."""
+    """Return the name of a topic. Raises `TypeError`, and `SettingError` for a name that no broker allows."""
     if isinstance(name, Mapping):
         raise TypeError("A topic's name is a string, not a dict: settings are keyword arguments with underscores for dots.")
-    return text("A topic's name", name)
+    found = text("A topic's name", name)
+    if _ADDRESS.match(found):
+        raise SettingError(f"{found!r} is an address, not a topic's name: give it as bootstrap_servers={found!r}.")
+    if not _PLAUSIBLE.fullmatch(found) or found in (".", ".."):
+        raise SettingError(
+            f"{reprlib.repr(found)} is not a topic's name: use up to 249 letters, digits, dots, underscores and hyphens."
+        )
+    return found
 
 
 def check_subscription(topics: Sequence[object], pattern: object) -> re.Pattern[str] | SubscriptionPattern | None:
@@ -40,9 +49,8 @@ def check_subscription(topics: Sequence[object], pattern: object) -> re.Pattern[
     """
     if any(isinstance(each, SubscriptionPattern) for each in (*topics, pattern)):
         return _resolved_there(*topics, *(() if pattern is None else (pattern,)))
-    for name in map(topic_name, topics):
-        if _ADDRESS.match(name):
-            raise SettingError(f"{name!r} is an address, not a topic's name: give it as bootstrap_servers={name!r}.")
+    for name in topics:
+        topic_name(name)
     if pattern is None:
         if not topics:
             raise SettingError("subscribe() needs a topic or a pattern: unsubscribe() stops reading.")
@@ -148,10 +156,12 @@ def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
     return found
 
 
-def text(name: str, given: object) -> str:
-    """Return `given` if it is a string, otherwise raise `TypeError` with the argument's `name`."""
+def text(name: str, given: object, *, shown: bool = True) -> str:
+    """Return `given` if it is a string, otherwise raise `TypeError` with the argument's `name`, and with the value if `shown`."""
     if isinstance(given, str):
         return given
+    if not shown:
+        raise TypeError(f"{name} is a string, not a {type(given).__name__}.")
     hint = ": give several one by one, such as by *names" if isinstance(given, list | tuple | set | frozenset) else ""
     raise TypeError(f"{name} is a string, not {short_repr(given)}{hint}.")
 

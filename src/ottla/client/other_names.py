@@ -54,7 +54,7 @@ def with_other_names(client: Client) -> Client:
     for name in NAMES.get(kind.removeprefix("Async"), "").split():
         if not hasattr(client, name):
             setattr(client, name, OtherName(kind, name))
-    client.__dir__ = _dir  # type: ignore[assignment]
+    client.__dir__ = _dir  # type: ignore[assignment]  # a method, as a function of the class
     return client
 
 

@@ -115,8 +115,19 @@ def serializer(name: str, given: object) -> Serialize | RegistrySerializer | Non
 
 def deserializer(name: str, given: object) -> Deserialize | None:
     """Return the function of a deserializer that is given as a function or by name. Raises `SettingError`."""
-    found = _resolve(name, given)
+    found = given if isinstance(given, RegistryDeserializer) else _resolve(name, given)
     return found.deserialize if isinstance(found, ValueFormat) else found
+
+
+_NO_SERIALIZERS = (str, int, float, bool, dict, list)
+_MISTAKEN_TYPES: dict[tuple[bool, type], str] = {
+    **{(True, kind): "makes no bytes: give the name of a format, such as 'str', 'int64' or 'json'" for kind in _NO_SERIALIZERS},
+    (False, str): "makes the text \"b'…'\" of bytes: give 'str'",
+    (False, dict): "cannot read bytes: give 'json'",
+    (False, list): "makes a list of numbers of bytes: give 'json'",
+    (False, bool): "is True for all bytes but none: give 'bool'",
+}
+"""Types that are given as (is a serializer, type) by mistake, with the effect and the remedy. `int` and `float` read text."""
 
 
 def _resolve(name: str, given: object) -> ValueFormat | Callable[[Any], Any] | None:
@@ -124,6 +135,10 @@ def _resolve(name: str, given: object) -> ValueFormat | Callable[[Any], Any] | N
         return None
     if isinstance(given, str) and given in FORMATS:
         return FORMATS[given]
+    if isinstance(given, type) and (effect := _MISTAKEN_TYPES.get((name.endswith("_serializer"), given))) is not None:
+        raise SettingError(f"{name} is the type {given.__name__}, which {effect}.")
+    if isinstance(given, RegistrySerializer | RegistryDeserializer):
+        raise SettingError(f"{name} is a {type(given).__name__}: a serializer writes, and a deserializer reads.")
     if inspect.iscoroutinefunction(given):
         raise SettingError(f"{name} is a coroutine function, which nothing awaits: give a plain function.")
     if callable(given):

@@ -10,7 +10,8 @@ import pytest
 
 from ottla.client.errors import SettingError
 from ottla.client.settings.addresses import parse_servers
-from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, parse
+from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, parse, refuse_dict
+from ottla.schemas.registry_values import RegistryDeserializer, RegistrySerializer
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,49 @@ def test_a_transactional_id_goes_with_what_transactions_need(given: dict[str, ob
     with pytest.raises(SettingError, match=says):
         parse(ProducerSettings, given)
     assert parse(ProducerSettings, {"transactional_id": "t"}).enable_idempotence
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "sentence"),
+    [
+        (ProducerSettings, {"delivery_timeout_ms": 5, "linger_ms": 100}, "delivery_timeout_ms is shorter than linger_ms"),
+        (ProducerSettings, {"transactional_id": "t", "enable_idempotence": False}, "transactional_id needs enable_idempotence"),
+        (ProducerSettings, {"acks": 0, "enable_idempotence": True}, "enable_idempotence needs acks='all'"),
+        (ProducerSettings, {"acks": 1, "transactional_id": "t"}, "transactional_id needs acks='all'"),
+        (ConsumerSettings, {"group_id": ""}, "group_id is empty"),
+        (ConsumerSettings, {"group_instance_id": "i"}, "add group_id"),
+        (ConsumerSettings, {"group_id": "g", "group_remote_assignor": "range"}, "add that, or leave it out"),
+        (ConsumerSettings, {"heartbeat_interval_ms": 45_000}, "heartbeat_interval_ms=45000 is not below session_timeout_ms=45000"),
+        (ConsumerSettings, {"fetch_max_wait_ms": 30_000}, "fetch_max_wait_ms=30000 is not below request_timeout_ms=30000"),
+        (ProducerSettings, {"value_serializer": str}, "the type str, which makes no bytes: give the name of a format"),
+        (ConsumerSettings, {"value_deserializer": str}, "of bytes: give 'str'"),
+        (ConsumerSettings, {"value_deserializer": dict}, "cannot read bytes: give 'json'"),
+        (ProducerSettings, {"value_serializer": RegistryDeserializer("http://localhost:1")}, "a serializer writes"),
+        (ConsumerSettings, {"key_deserializer": RegistrySerializer("http://localhost:1")}, "a deserializer reads"),
+    ],
+)
+def test_settings_that_exclude_each_other_are_refused(kind: type[ClientSettings], given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(sentence)):
+        parse(kind, given)
+
+
+def test_defaults_give_way_to_what_is_given() -> None:
+    assert parse(ConsumerSettings, {"session_timeout_ms": 900}).heartbeat_interval_ms == 300
+    assert parse(ConsumerSettings, {"request_timeout_ms": 400}).fetch_max_wait_ms == 200
+    assert parse(ConsumerSettings, {"value_deserializer": int}).value_deserializer is int
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "sentence"),
+    [
+        (ProducerSettings, {"bootstrap.servers": "h:1", "linger.ms": 5}, "Producer(bootstrap_servers='h:1', linger_ms=5)."),
+        (ConsumerSettings, {"group.id": "g", "enable.auto.commit": False}, "Consumer(group_id='g', enable_auto_commit=False)."),
+        (ProducerSettings, {"message.timeout.ms": 5}, "Producer(delivery_timeout_ms=5)."),
+        (AdminSettings, {"sasl.password": "secret"}, "Admin(sasl_password=…)."),
+        (AdminSettings, {"bootstrap.servers": "h:1", "error_cb": print}, "Admin(bootstrap_servers='h:1'), without error_cb."),
+    ],
+)
+def test_a_dict_of_settings_is_shown_as_keyword_arguments(kind: type[ClientSettings], given: object, sentence: str) -> None:
+    for refuse in (lambda: refuse_dict(kind, given), lambda: parse(kind, {"bootstrap_servers": given})):
+        with pytest.raises(SettingError, match=re.escape(f"Settings are keyword arguments, not a dict: {sentence}")):
+            refuse()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import each_is
+from ottla.client.arguments import each_is, text
 from ottla.client.errors import raise_for
 from ottla.errors import SettingError
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
@@ -78,9 +78,9 @@ def describe_request(principal: str | None, resource: str | None, name: str | No
     """Build the request for the ACLs that match all arguments; an argument of None matches every ACL. Raises `SettingError`."""
     return DescribeAclsRequest(
         resource_type_filter=ANY if resource is None else _number(RESOURCES, resource),
-        resource_name_filter=name,
+        resource_name_filter=None if name is None else text("The name of a resource", name),
         pattern_type_filter=ANY,
-        principal_filter=principal,
+        principal_filter=None if principal is None else text("principal", principal),
         host_filter=None,
         operation=ANY,
         permission_type=ANY,

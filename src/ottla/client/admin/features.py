@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import check_mapping
+from ottla.client.arguments import check_mapping, whole
 from ottla.client.errors import raise_for
 from ottla.version import VERSION
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -60,7 +60,7 @@ def update_features_request(
     return UpdateFeaturesRequest(
         timeout_ms=timeout_ms,
         feature_updates=[
-            update(feature=name, max_version_level=level, upgrade_type=upgrade_type)
+            update(feature=name, max_version_level=whole("The level of a feature", level), upgrade_type=upgrade_type)
             for name, level in check_mapping("levels", levels).items()
         ],
         validate_only=validate_only,

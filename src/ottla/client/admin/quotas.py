@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import check_mapping
+from ottla.client.arguments import check_mapping, text
 from ottla.client.errors import raise_for
 from ottla.wire.api.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from ottla.wire.api.describe_client_quotas import DescribeClientQuotasRequest, DescribeClientQuotasResponse
@@ -38,7 +38,7 @@ class ClientQuota(NamedTuple):
 def _names_of(entity: QuotaOf) -> Iterator[tuple[str, str]]:
     for kind, name in zip(("user", "client-id", "ip"), entity, strict=True):
         if name is not None:
-            yield kind, name
+            yield kind, text(f"The {kind} of a quota", name)
 
 
 def describe_quotas_request(entity: QuotaOf) -> DescribeClientQuotasRequest:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.admin.results import outcome
-from ottla.client.arguments import check_mapping, each_is, short_repr, whole
+from ottla.client.arguments import check_mapping, each_is, short_repr, text, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
 from ottla.client.errors import KafkaError, SettingError, raise_for
@@ -174,9 +174,9 @@ def create_topics_request(topics: Iterable[NewTopic], timeout_ms: int, *, valida
     return CreateTopicsRequest(
         topics=[
             CreateTopicsRequest.CreatableTopic(
-                name=topic.name,
-                num_partitions=topic.num_partitions,
-                replication_factor=topic.replication_factor,
+                name=text("A topic's name", topic.name),
+                num_partitions=whole("num_partitions", topic.num_partitions, BROKER_DEFAULT),
+                replication_factor=whole("replication_factor", topic.replication_factor, BROKER_DEFAULT),
                 assignments=[
                     assignment(partition_index=index, broker_ids=list(replicas))
                     for index, replicas in check_mapping("assignments", topic.assignments).items()

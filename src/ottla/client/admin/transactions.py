@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla.client.arguments import whole
 from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import TopicPartition
@@ -153,8 +154,8 @@ def abort_request(
     `coordinator_epoch` None is sent as 0, so that the partition's leader accepts markers of any coordinator afterwards.
     """
     marker = WriteTxnMarkersRequest.WritableTxnMarker(
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
+        producer_id=whole("producer_id", producer_id),
+        producer_epoch=whole("producer_epoch", producer_epoch),
         transaction_result=False,
         topics=[WriteTxnMarkersRequest.WritableTxnMarkerTopic(name=where.topic, partition_indexes=[where.partition])],
         coordinator_epoch=max(coordinator_epoch or 0, 0),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from ottla.client.arguments import text as check_text
+from ottla.client.arguments import whole
 from ottla.client.errors import raise_for
 from ottla.errors import SettingError
 from ottla.sasl.saslprep import saslprep
@@ -36,10 +38,11 @@ def set_password_request(
     Hashing takes some milliseconds of processor time.
     """
     for what, text in (("name", user), ("password", password)):
-        if not text or saslprep(text) != text:
+        if not check_text(f"A user's {what}", text, shown=False) or saslprep(text) != text:
             raise SettingError(
                 f"This {what} is empty, or has characters that clients encode differently (RFC 4013): choose another {what}."
             )
+    whole("iterations", iterations, 1)
     salt = nonce(random_bytes).encode()
     upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
         name=user,
@@ -52,7 +55,8 @@ def set_password_request(
 
 
 def remove_request(user: str, mechanism: str) -> AlterUserScramCredentialsRequest:
-    """Build the request that removes a credential. Raises `SettingError`."""
+    """Build the request that removes a credential. Raises `TypeError`, `SettingError`."""
+    check_text("A user's name", user)
     deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=algorithm_of(mechanism).number)
     return AlterUserScramCredentialsRequest(deletions=[deletion])
 

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
+from ottla.client.arguments import short_repr
 from ottla.client.connection.metadata_recovery import NONE as NO_REBOOTSTRAP
 from ottla.client.connection.metadata_recovery import REBOOTSTRAP
 from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
@@ -248,6 +249,8 @@ class ProducerSettings(DiscoverySettings):
             raise SettingError(f"Kafka 0.7 has no compression_type={self.compression_type}: choose gzip or snappy.")
         if self.compression_type == "zstd" and _before(self.api_version, ZSTD_SINCE):
             raise SettingError(f"compression_type=zstd needs Kafka {ZSTD_SINCE}, and api_version={self.api_version}: choose lz4.")
+        if self.delivery_timeout_ms < self.linger_ms:
+            raise SettingError("delivery_timeout_ms is shorter than linger_ms, so that no record could be sent: raise it.")
         if self.transactional_id is not None and not self.enable_idempotence:
             raise SettingError("transactional_id needs enable_idempotence: leave one of them out.")
         too_old = _before(self.api_version, IDEMPOTENCE)
@@ -272,7 +275,7 @@ class ConsumerSettings(DiscoverySettings):
     KIND: ClassVar[str] = "consumer"
 
     group_id: str | None = declare(
-        None, short_text, "The group whose members share the topics' partitions; without one, all partitions are read."
+        None, check_name, "The group whose members share the topics' partitions; without one, all partitions are read."
     )
     group_instance_id: str | None = declare(
         None, short_text, "The id of a static member, which keeps its partitions across restarts (KIP-345)."
@@ -360,7 +363,7 @@ class ConsumerSettings(DiscoverySettings):
         return self.key_deserializer is not None or self.value_deserializer is not None
 
     def consistent(self, given: Collection[str]) -> Self:
-        """Return these settings with a session timeout that the release accepts: brokers before 0.10.1 refuse today's default."""
+        """Return these settings with defaults that fit: brokers before 0.10.1 refuse today's session timeout."""
         if self.include_control_records and self.deserializes:
             raise SettingError("include_control_records returns records that no deserializer can read: leave one of them out.")
         if "on_bad_record" in given:
@@ -369,9 +372,15 @@ class ConsumerSettings(DiscoverySettings):
         if self.is_of_0_7 and self.group_id is not None and self.zookeeper_connect is None:
             raise SettingError("Kafka 0.7 keeps groups in ZooKeeper: give zookeeper_connect, or leave out group_id.")
         self._check_protocol(given)
+        self._check_times(given)
+        fitting = self
         if _before(self.api_version, LONG_SESSIONS) and "session_timeout_ms" not in given:
-            return replace(self, session_timeout_ms=LONGEST_SESSION_MS)
-        return self
+            fitting = replace(self, session_timeout_ms=LONGEST_SESSION_MS)
+        if self.session_timeout_ms <= self.heartbeat_interval_ms and "heartbeat_interval_ms" not in given:
+            fitting = replace(fitting, heartbeat_interval_ms=max(1, self.session_timeout_ms // 3))
+        if self.request_timeout_ms <= self.fetch_max_wait_ms and "fetch_max_wait_ms" not in given:
+            fitting = replace(fitting, fetch_max_wait_ms=self.request_timeout_ms // 2)
+        return fitting
 
     def _check_bad_record(self) -> None:
         if not self.deserializes:
@@ -379,8 +388,22 @@ class ConsumerSettings(DiscoverySettings):
         if self.on_bad_record not in (RAISE, SKIP) and _before(self.api_version, IDEMPOTENCE):
             raise SettingError(f"A dead letter has headers, which need Kafka {IDEMPOTENCE}: set on_bad_record to raise or skip.")
 
+    def _check_times(self, given: Collection[str]) -> None:
+        """Raise `SettingError` for times that exclude each other, if one of them is in `given`."""
+        rules = (
+            ("fetch_max_wait_ms", "request_timeout_ms", "each fetch would time out"),
+            ("heartbeat_interval_ms", "session_timeout_ms", "the group would remove this member"),
+        )
+        for shorter, longer, effect in rules:
+            if shorter in given and getattr(self, shorter) >= getattr(self, longer):
+                raise SettingError(
+                    f"{shorter}={getattr(self, shorter)} is not below {longer}={getattr(self, longer)}: {effect}; lower the former."
+                )
+
     def _check_protocol(self, given: Collection[str]) -> None:
         """Raise `SettingError` for settings of the other group protocol (KIP-848)."""
+        if self.group_instance_id is not None and self.group_id is None:
+            raise SettingError("group_instance_id names a member of a group: add group_id, or leave it out.")
         if self.group_protocol == "classic" and self.group_remote_assignor is not None:
             raise SettingError("group_remote_assignor is for group_protocol=consumer: add that, or leave it out.")
         if self.group_protocol == "consumer":
@@ -405,6 +428,8 @@ class AdminSettings(ClientSettings):
 
 def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
     """Return settings from keyword arguments. Raises `SettingError`, which suggests a setting for an unknown name."""
+    if isinstance(given.get("bootstrap_servers"), Mapping):
+        refuse_dict(kind, given["bootstrap_servers"])
     checks = {declared.name: declared.metadata["check"] for declared in fields(kind)}
     values: dict[str, Any] = {}  # each check returns the value to store in its field
     for name, value in given.items():
@@ -414,6 +439,26 @@ def parse(kind: type[Settings], given: Mapping[str, object]) -> Settings:
     made = kind(**values)
     made.check_security(values)
     return made.consistent(values)
+
+
+def refuse_dict(kind: type[ClientSettings], given: object) -> None:
+    """Raise `SettingError` for a dict of settings, as other clients take them, with the same settings as keyword arguments."""
+    if not isinstance(given, Mapping):
+        return
+    from ottla.client.other_clients import find_setting  # of no use to a program without mistakes
+
+    declared = {each.name: each.metadata["secret"] for each in fields(kind)}
+    keywords, unknown = [], []
+    for theirs, value in given.items():
+        here = find_setting(str(theirs))
+        name = here.name if here is not None and here.name else str(theirs).replace(".", "_")
+        if name not in declared:
+            unknown.append(str(theirs))
+        else:
+            shown = short_repr(value) if isinstance(value, str | int | float) and not declared[name] else "…"
+            keywords.append(f"{name}={shown}")
+    text = f"Settings are keyword arguments, not a dict: {kind.__name__.removesuffix('Settings')}({', '.join(keywords)})"
+    raise SettingError(f"{text}, without {', '.join(unknown)}." if unknown else f"{text}.")
 
 
 def _unknown(kind: type[ClientSettings], known: Collection[str], name: str) -> str:

@@ -36,7 +36,7 @@ class ClusterCalls(AdminCalls):
     async def supports_api(self, api_key: int) -> bool:
         """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
         link = await self._cluster.retry(self._cluster.any_link)
-        return link.version(api_key) >= 0
+        return link.version(arguments.whole("api_key", api_key)) >= 0
 
     async def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""
@@ -50,6 +50,8 @@ class ClusterCalls(AdminCalls):
 
     async def read_client_metrics(self, client: PushingClient) -> list[ClientMetric]:
         """Return the metrics that a client pushed last. Raises `KafkaError` if they are not kept or cannot be read."""
+        if not isinstance(client, PushingClient):
+            raise TypeError(f"client is a PushingClient of describe_client_metrics(), not {arguments.short_repr(client)}.")
         request = client_metrics.pushed_request(client.instance_id)
         return await self._request_any(request, partial(client_metrics.read_pushed, client), client.node_id)
 

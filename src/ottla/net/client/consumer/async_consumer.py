@@ -25,7 +25,7 @@ from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
 from ottla.client.metrics.registry import Metric, MetricsSnapshot
 from ottla.client.other_names import with_other_names
-from ottla.client.settings.clients import ConsumerSettings, parse
+from ottla.client.settings.clients import ConsumerSettings, parse, refuse_dict
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -139,6 +139,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         **settings: Unpack[ConsumerKeywords],
     ) -> None:
         if topics:
+            refuse_dict(ConsumerSettings, topics[0])
             arguments.check_subscription(topics, None)
         self._settings = parse(ConsumerSettings, settings)
         self._statistics = statistics_of(self._settings)

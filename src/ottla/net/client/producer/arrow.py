@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ottla.client.arguments import short_repr
+from ottla.client.arguments import short_repr, text
 from ottla.client.errors import BrokerError, SettingError
 from ottla.wire.errors import MESSAGE_TOO_LARGE
 
@@ -34,6 +34,9 @@ def table_rows(
 
     if not isinstance(table, pyarrow.Table | pyarrow.RecordBatch):
         raise TypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {short_repr(table)}.")
+    for argument, name in (("key", key), ("value", value), ("headers", headers), ("timestamp", timestamp)):
+        if name is not None:
+            text(argument, name)
     for name in (key, value):
         if name is not None:
             _check_binary(table.schema.field(_position(table, name)))

@@ -254,6 +254,7 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         their keys select it. Return the rows that each batch got. If a row exceeds `max_request_size`, it and those after it are
         not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """
+        self._driver.check_rows(rows)
         driver = self._driver
         if driver.accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()

@@ -121,6 +121,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         their keys select it. Return the rows that each batch got. If a row exceeds `max_request_size`, it and those after it are
         not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """
+        self._driver.check_rows(rows)
         self._background.check_process()
         if self._accumulator.pending_bytes > self._buffer_memory:
             self._background.run(self._driver.wait_for_memory())

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Any
 
-from ottla.client.arguments import topic_name, whole
+from ottla.client.arguments import short_repr, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
 from ottla.client.metrics.producer import ProducerMetrics
 from ottla.client.metrics.registry import MetricsSnapshot
@@ -211,9 +211,15 @@ class ProduceDriver:
         return [SentRows(Delivery(batch, index), numbers) for batch, index, numbers in added]
 
     @staticmethod
+    def check_rows(rows: Rows) -> None:
+        """Raise `TypeError` unless `rows` are `Rows`."""
+        if not isinstance(rows, Rows):
+            raise TypeError(f"rows are made by ottla.records.batches, not {short_repr(rows)}: send_values() takes a list of bytes.")
+
+    @staticmethod
     def rows_of(values: Sequence[bytes]) -> Rows:
         """Return values as rows with the present time. Raises `TypeError` unless all values are bytes."""
-        if not {bytes}.issuperset(map(type, values)):
+        if not isinstance(values, Sequence) or not {bytes}.issuperset(map(type, values)):
             raise TypeError("Values are a list of bytes: send null and other types by send().")
         return value_rows(values, time.time_ns() // 1_000_000)
 
