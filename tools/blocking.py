@@ -25,9 +25,9 @@ KINDS = {
 }
 BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
-TAKING = {"poll", "_next_columns"}
+TAKING = {"poll", "_next_columns", "_next_batches"}
 """Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
-SERVING = {"poll", "_next_cursor", "_next_columns"}
+SERVING = {"poll", "_next_cursor", "_next_columns", "_next_batches"}
 """Methods that wait for records. Meanwhile, their thread runs what is handed over to users' threads."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""

@@ -152,10 +152,11 @@ class DeserializationFailed(KafkaError):
     and `data` the bytes that cannot be read.
     """
 
-    def __init__(self, record: ConsumerRecord, field: str, cause: Exception) -> None:
-        where = f"{record.topic}-{record.partition}"
+    def __init__(self, record: ConsumerRecord, field: str, cause: Exception, reader: str | None = None) -> None:
+        """Create the error of a record. `reader` names what cannot read its `field`, by default a deserializer."""
+        where, reader = f"{record.topic}-{record.partition}", reader or f"{field}_deserializer"
         super().__init__(
-            f"The {field} at offset {record.offset} of {where} cannot be read by {field}_deserializer ({_clause(cause)}): "
+            f"The {field} at offset {record.offset} of {where} cannot be read by {reader} ({_clause(cause)}): "
             f"seek() to offset {record.offset + 1} to read on, or set on_bad_record."
         )
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset

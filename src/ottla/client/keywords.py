@@ -206,7 +206,7 @@ class ConsumerOptions(ClientKeywords, total=False):
     allow_auto_create_topics: bool
     """Allow brokers to create subscribed topics that do not exist."""
     on_bad_record: str
-    """The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy."""
+    """The effect of a record that cannot be deserialized or decoded: raise, skip, or a dead-letter topic, which gets a copy."""
     interceptors: Iterable[ConsumerInterceptor]
     """Objects that see and may replace records before the user gets them: on_consume, on_commit."""
     bootstrap_servers: Servers

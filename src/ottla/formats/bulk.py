@@ -6,10 +6,11 @@ repeated decoding, and does not affect its neighbours. The module depends on no 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy
 import pyarrow as pa
 
 FEW = 64
@@ -98,3 +99,9 @@ def _singly(run: pa.Array, start: int, one: Callable[[bytes], Any], absent: Any,
             found.append(absent)
             wrong[row] = str(error)
     return found
+
+
+def without_rows(rows: pa.RecordBatch, wrong: Collection[int], records: pa.Array | None) -> pa.RecordBatch:
+    """Return the rows that do not come from malformed records."""
+    origin = numpy.arange(rows.num_rows) if records is None else records.to_numpy()
+    return rows.filter(pa.array(~numpy.isin(origin, list(wrong))))

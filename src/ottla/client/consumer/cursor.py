@@ -158,13 +158,26 @@ class Cursor:
 
     def remaining_columns(self) -> list[Columns]:
         """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
+        columns = self.peek_columns()
+        return columns if self.claim_columns() else []
+
+    def peek_columns(self) -> list[Columns]:
+        """Return the columns of `remaining_columns`, without counting them as returned."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
-        columns = [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns()]
-        if not self._claim():  # another thread called `drop` while the batches were decoded
-            return []
+        return [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns()]
+
+    def claim_columns(self, end: int | None = None) -> bool:
+        """Count the columns of `peek_columns` as returned, and return True. Those from offset `end` on are left for later.
+
+        Return False if another thread has called `drop` meanwhile: the user may not get them.
+        """
+        if end is not None:
+            self._stop, self._rest = end, None if self._dropped else self._chunk._replace(from_offset=end)
+        if not self._claim():
+            return False
         self._whole = True
-        return columns
+        return True
 
     def _claim(self) -> bool:
         """Return whether this is the first call for the decoded batches.

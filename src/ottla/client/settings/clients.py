@@ -348,7 +348,7 @@ class ConsumerSettings(DiscoverySettings):
     on_bad_record: str = declare(
         RAISE,
         _bad_record,
-        "The effect of a record that a deserializer cannot read: raise, skip, or the name of a dead-letter topic that gets a copy.",
+        "The effect of a record that cannot be deserialized or decoded: raise, skip, or a dead-letter topic, which gets a copy.",
     )
 
     interceptors: tuple[ConsumerInterceptor, ...] = declare(
@@ -383,8 +383,6 @@ class ConsumerSettings(DiscoverySettings):
         return fitting
 
     def _check_bad_record(self) -> None:
-        if not self.deserializes:
-            raise SettingError("on_bad_record needs key_deserializer or value_deserializer: add one, or leave it out.")
         if self.on_bad_record not in (RAISE, SKIP) and _before(self.api_version, IDEMPOTENCE):
             raise SettingError(f"A dead letter has headers, which need Kafka {IDEMPOTENCE}: set on_bad_record to raise or skip.")
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from ottla.formats import decoders
 from ottla.formats.bulk import Decoder, Encoder
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import Format, Formats
@@ -14,58 +15,30 @@ from ottla.spark.formats.choice import Format, Formats
 
 def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
     """Return the decoder of keys or values into `kind`."""
+    option = f"{column}Schema"
     if chosen.registry is not None:
         return _framed_decoder(column, chosen, chosen.registry, kind)
-    if chosen.name == "arrow":
-        from ottla.formats.arrow_values import ArrowDecoder
-
-        return ArrowDecoder(kind)
-    if chosen.name == "csv":
-        from ottla.formats.csv_values import CsvDecoder
-
-        return CsvDecoder(kind, chosen.delimiter)
     if chosen.name == "avro":
+        from ottla.formats import avro_schema
         from ottla.spark.formats.schemas import spark_type, written_schema
 
-        return _avro_decoder(column, kind, written_schema(column, chosen, spark_type(kind)))
+        return decoders.decoder_of("avro", kind, avro=avro_schema.read(written_schema(column, chosen, spark_type(kind)), option))
     if chosen.name == "protobuf":
-        from ottla.formats.protobuf_values import ProtobufDecoder
         from ottla.spark.formats.schemas import protobuf_of
 
-        return ProtobufDecoder(kind, protobuf_of(column, chosen))
-    from ottla.formats.json_values import JsonDecoder
-
-    return JsonDecoder(kind)
-
-
-def _avro_decoder(column: str, kind: pa.DataType, text: str, asked: str | None = None) -> Decoder:
-    from ottla.formats import avro_schema
-    from ottla.formats.avro_values import AvroDecoder
-
-    option = f"{column}Schema"
-    return AvroDecoder(kind, avro_schema.read(text, option), None if asked is None else avro_schema.read(asked, option))
+        return decoders.decoder_of("protobuf", kind, protobuf=protobuf_of(column, chosen))
+    return decoders.decoder_of(chosen.name, kind, delimiter=chosen.delimiter)
 
 
 def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
+    from ottla.formats import avro_schema
     from ottla.formats.registry import registry_of
-    from ottla.formats.registry_frames import FramedDecoder
     from ottla.spark.formats.schemas import readers_schema
 
-    if chosen.name == "json":
-        plain = decoder_of(column, replace(chosen, registry=None), kind)
-        return FramedDecoder(kind, lambda schema_id: plain)
-    registry = registry_of(place)
-    asked = readers_schema(column, chosen) if chosen.name == "avro" else None
-
-    def find(schema_id: int) -> Decoder | None:
-        text = registry.by_id(schema_id, chosen.name)
-        if text is None or chosen.name == "avro":
-            return None if text is None else _avro_decoder(column, kind, text, asked)
-        from ottla.formats.protobuf_values import PlacedProtobufDecoder
-
-        return PlacedProtobufDecoder(kind, base64.b64decode(text))
-
-    return FramedDecoder(kind, find)
+    option = f"{column}Schema"
+    text = readers_schema(column, chosen) if chosen.name == "avro" else None
+    asked = None if text is None else avro_schema.read(text, option)
+    return decoders.framed_decoder_of(chosen.name, kind, registry_of(place), option, asked)
 
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:

@@ -8,7 +8,7 @@ import numpy
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from ottla.formats.bulk import Decoded
+from ottla.formats.bulk import Decoded, without_rows
 from ottla.spark.formats.choice import CORRUPT, DROP, Formats
 from ottla.spark.formats.codecs import decoder_of
 from ottla.spark.formats.misfits import Misfits, Put
@@ -47,7 +47,7 @@ class TypedRows:
         records = decoded["value"].records if "value" in decoded else None
         made = [self._column(field, opened, decoded, records) for field in self._schema]
         rows = pa.RecordBatch.from_arrays(made, schema=self._schema)
-        return _without(rows, wrong, records) if wrong and self._drop else rows
+        return without_rows(rows, wrong, records) if wrong and self._drop else rows
 
     def _column(
         self, field: pa.Field, opened: pa.RecordBatch, decoded: Mapping[str, Decoded], records: pa.Array | None
@@ -75,9 +75,3 @@ def _corrupt(column: pa.Array, wrong: Mapping[int, str]) -> pa.Array:
     misfit = numpy.zeros(len(column), dtype=bool)
     misfit[list(wrong)] = True
     return compute.if_else(pa.array(misfit), column, pa.scalar(None, column.type))
-
-
-def _without(rows: pa.RecordBatch, wrong: Mapping[int, str], records: pa.Array | None) -> pa.RecordBatch:
-    """Return the rows that do not come from malformed records."""
-    origin = numpy.arange(rows.num_rows) if records is None else records.to_numpy()
-    return rows.filter(pa.array(~numpy.isin(origin, list(wrong))))

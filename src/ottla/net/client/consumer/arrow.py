@@ -1,22 +1,20 @@
-"""A consumer's chunks as Arrow record batches. Needs pyarrow, which is imported on first use."""
+"""The import of a consumer's conversion to Arrow, which needs pyarrow."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.client.consumer.cursor import Cursor
-
 if TYPE_CHECKING:
-    import pyarrow
+    from ottla.net.client.consumer.column_keywords import ColumnKeywords
+    from ottla.net.client.consumer.typed_batches import TypedBatches
 
-COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
-
-def record_batches(cursor: Cursor) -> list[pyarrow.RecordBatch]:
-    """Return the rest of `cursor` as batches with `COLUMNS`. `ottla.records.batches.arrow.to_arrow` sets their types."""
+def typed_batches(given: ColumnKeywords) -> TypedBatches:
+    """Return the conversion that the arguments of `batches` ask for. Raises `ImportError` without pyarrow, `SettingError`."""
     try:
-        from ottla.records.batches.arrow import to_arrow
+        import pyarrow as pyarrow
     except ImportError as missing:
         raise ImportError("batches() needs pyarrow: install it with pip install 'ottla[arrow]'.") from missing
-    topic, partition = cursor.where
-    return [to_arrow(columns, COLUMNS, topic=topic, partition=partition) for columns in cursor.remaining_columns()]
+    from ottla.net.client.consumer.typed_batches import parse
+
+    return parse(given)

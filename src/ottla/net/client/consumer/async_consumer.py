@@ -40,6 +40,7 @@ from ottla.client.types import (
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
+from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.commits import CommitDriver
 from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.listeners import refuse_in_listener
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from ottla.client import typed_keywords as typed
     from ottla.client.typed_keywords import Key, Value
+    from ottla.net.client.consumer.typed_batches import TypedBatches
     from ottla.net.client.of_release import GroupMember
 
 Partition = tuple[str, int]
@@ -410,18 +412,36 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         return self.records()
 
     async def batches(
-        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None, **columns: Unpack[ColumnKeywords]
     ) -> AsyncIterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record, and no deserializer is used: key and value are bytes.
-        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
-        """
-        from ottla.net.client.consumer.arrow import record_batches
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used. `columns` names the
+        columns: by default topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow
+        (`pip install ottla[arrow]`).
 
-        while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
-            for batch in record_batches(cursor):
-                yield batch
+        Key and value are bytes, unless `key_format` and `value_format` decode them into typed columns: json, csv, avro, protobuf
+        or arrow. `key_schema` and `value_schema` are the columns to read (a `pyarrow.Schema`), or a schema of the format itself, or
+        its file. With `schema_registry`, a URL or a directory, values have the schema whose id they begin with. `on_bad_record` is
+        about what does not fit. Raises `DeserializationFailed`, `SettingError`.
+        """
+        from ottla.net.client.consumer.arrow import typed_batches
+
+        typed = typed_batches(columns)
+        if typed.decodes:
+            while (found := await self._next_batches(timeout_ms, until, typed)) is not None:
+                for batch in found:
+                    yield batch
+        else:
+            while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
+                for batch in typed.plain(cursor):
+                    yield batch
+
+    async def _next_batches(
+        self, timeout_ms: int | None, until: Mapping[Place, int] | None, typed: TypedBatches
+    ) -> list[pyarrow.RecordBatch] | None:
+        cursor = await self._next_cursor(timeout_ms, until)
+        return None if cursor is None else await typed.read(cursor, self._bad_records)
 
     async def columns(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
 from typing import Any
@@ -48,24 +49,42 @@ class BadRecords:
         if not isinstance(error, DeserializationFailed) or self._settings.on_bad_record == RAISE or error.topic == self._topic:
             raise error
         if self._topic is not None:
-            await self._copy(error, self._topic)
+            await self._copy([error], self._topic)
         self._progress.pass_over(TopicPartition(error.topic, error.partition), error.offset)
         self._count(error)
         await asyncio.sleep(0)  # a run of bad records leaves time to heartbeats and fetches
 
-    async def _copy(self, error: DeserializationFailed, topic: str) -> None:
-        """Write a bad record to a topic, with headers that name its place and its error."""
+    def are_raised(self, topic: str) -> bool:
+        """Return whether bad records of a topic are raised. Those of the dead-letter topic are not copied to itself."""
+        return self._settings.on_bad_record == RAISE or topic == self._topic
+
+    async def pass_over_all(self, errors: Sequence[DeserializationFailed]) -> None:
+        """Copy the records of `errors` to the dead-letter topic, if there is one, and count them. The caller moves the position.
+
+        Raises the `KafkaError` of a copy that was not written.
+        """
+        if self._topic is not None:
+            await self._copy(errors, self._topic)
+        for error in errors:
+            self._count(error)
+
+    async def _copy(self, errors: Sequence[DeserializationFailed], topic: str) -> None:
+        """Write bad records to a topic, with headers that name their places and errors."""
         if self._producer is None:
             producer = ProduceDriver(_producer_settings(self._settings))
             await producer.start()
             self._producer = producer
-        driver, record = self._producer, error.record
-        headers = [*record.headers, *_headers(error)]
-        timestamp_ms = record.timestamp if record.timestamp >= 0 else None
-        while (delivery := driver.append(topic, record.value, record.key, None, headers, timestamp_ms)) is None:
-            await driver.load_metadata(topic)
+        driver, deliveries = self._producer, []
+        for error in errors:
+            record = error.record
+            headers = [*record.headers, *_headers(error)]
+            timestamp_ms = record.timestamp if record.timestamp >= 0 else None
+            while (delivery := driver.append(topic, record.value, record.key, None, headers, timestamp_ms)) is None:
+                await driver.load_metadata(topic)
+            deliveries.append(delivery)
         driver.pump()
-        await delivery
+        for delivery in deliveries:
+            await delivery
 
     def _count(self, error: DeserializationFailed) -> None:
         """Count a record, and log the counts at most every `LOG_PAUSE_MS`."""
@@ -76,7 +95,7 @@ class BadRecords:
 
     def _log(self, last: str = "") -> None:
         done = "skipped" if self._topic is None else f"copied to topic {self._topic} and skipped"
-        log.warning("records that deserializers cannot read were %s: %s%s", done, count_text(self._counts), last)
+        log.warning("records that cannot be read were %s: %s%s", done, count_text(self._counts), last)
         self._counts = {}
 
     async def close(self) -> None:

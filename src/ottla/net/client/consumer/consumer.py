@@ -21,6 +21,7 @@ from ottla.client.types import (
 )
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
+from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.listeners import on_thread
 from ottla.records.batches.record import Key_co, Value_co
 
@@ -176,16 +177,31 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
     def __iter__(self) -> Iterator[ConsumerRecord[Key_co, Value_co]]:
         return self.records()
 
-    def batches(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[pyarrow.RecordBatch]:
+    def batches(
+        self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None, **columns: Unpack[ColumnKeywords]
+    ) -> Iterator[pyarrow.RecordBatch]:
         """Yield Arrow record batches, each of one partition, without end, or until none arrives for `timeout_ms`.
 
-        `until` is that of `records`. No Python object is created per record, and no deserializer is used: key and value are bytes.
-        Columns: topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow (`pip install ottla[arrow]`).
-        """
-        from ottla.net.client.consumer.arrow import record_batches
+        `until` is that of `records`. No Python object is created per record, and no deserializer is used. `columns` names the
+        columns: by default topic, partition, offset, timestamp (ms, UTC), key, value, headers. Needs pyarrow
+        (`pip install ottla[arrow]`).
 
-        while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
-            yield from record_batches(cursor)
+        Key and value are bytes, unless `key_format` and `value_format` decode them into typed columns: json, csv, avro, protobuf
+        or arrow. `key_schema` and `value_schema` are the columns to read (a `pyarrow.Schema`), or a schema of the format itself, or
+        its file. With `schema_registry`, a URL or a directory, values have the schema whose id they begin with. `on_bad_record` is
+        about what does not fit. Raises `DeserializationFailed`, `SettingError`.
+        """
+        from ottla.net.client.consumer.arrow import typed_batches
+
+        typed = typed_batches(columns)
+        if typed.decodes:
+            while (
+                found := self._run_serving(self._async._next_batches(timeout_ms, until, typed), self._async._put_back)
+            ) is not None:
+                yield from found
+        else:
+            while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
+                yield from typed.plain(cursor)
 
     def columns(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.
