@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ottla.net.client.admin.async_admin import AsyncAdmin
     from ottla.net.client.consumer.async_consumer import AsyncConsumer
     from ottla.net.client.consumer.consumer import Consumer
+    from ottla.net.client.opentelemetry import Metering, Tracing
     from ottla.net.client.producer.async_producer import AsyncProducer
     from ottla.net.client.producer.delivery import Delivery
     from ottla.net.client.producer.producer import Producer
@@ -121,6 +122,7 @@ __all__ = [
     "KafkaError",
     "LogDir",
     "MemberSubscription",
+    "Metering",
     "Metric",
     "MetricsSnapshot",
     "NewPartitions",
@@ -158,6 +160,7 @@ __all__ = [
     "TokenDescription",
     "TopicInfo",
     "TopicPartition",
+    "Tracing",
     "TransactionAbortable",
     "TransactionDescription",
     "TransactionError",
@@ -187,6 +190,7 @@ _HOMES = {
     "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
     "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
     "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
+    "ottla.net.client.opentelemetry": "Metering Tracing",
     "ottla.client.interceptors": "ConsumerInterceptor ProducerInterceptor ProducerRecord",
     "ottla.client.metrics.registry": "Metric MetricsSnapshot",
     "ottla.client.types": "ConsumerGroupMetadata ConsumerRecord Node OffsetAndMetadata OffsetAndTimestamp RecordMetadata "

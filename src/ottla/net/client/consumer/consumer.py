@@ -257,7 +257,8 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
 
         Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
-        undo offsets committed outside of it.
+        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away while their
+        records were processed: a transaction with these records would be committed without their offsets.
         """
         return self._background.do(self._async.group_metadata)
 
