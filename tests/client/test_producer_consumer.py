@@ -213,6 +213,7 @@ def test_a_pattern_takes_the_topics_that_match(broker: Peer, admin: ottla.Admin,
         assert {record.topic for record in drain(consumer, 6)} == set(names[:2]) == consumer.subscription()
 
 
+@pytest.mark.since("0.11.0", "idempotence")
 def test_a_restart_in_the_middle_loses_and_repeats_nothing(own_broker: Peer) -> None:
     with ottla.Admin(own_broker.address) as admin:
         admin.create_topic("t", 2, 1)

@@ -193,6 +193,7 @@ def test_records_that_cannot_be_read_are_copied_to_the_dead_letter_topic(
     assert b"invalid literal" in (headers["__ottla.errors.message"] or b"")
 
 
+@pytest.mark.since("4.0", "settings of topics that hold as soon as they are changed")
 def test_the_position_stays_until_the_dead_letter_is_written(broker: Peer, topic: str, admin: ottla.Admin) -> None:
     dead = f"{topic}-dead"
     admin.create_topic(dead, 1, 1, configs={"max.message.bytes": "100"})

@@ -382,7 +382,7 @@ def test_a_cancelled_transaction_is_aborted(broker: Peer, topic: str) -> None:
     assert values(broker, topic) == [b"whole"]
 
 
-@pytest.mark.parametrize("api_version", [None, "3.9"])
+@pytest.mark.parametrize("api_version", [None, pytest.param("3.9", marks=pytest.mark.since("3.9", "requests of api_version=3.9"))])
 def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_version: str | None) -> None:
     with ottla.Admin(own_broker.address) as admin:
         admin.create_topic("killed", 3, 1)
@@ -398,6 +398,7 @@ def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_ver
     assert values(own_broker, "killed") == [b"after"] + [b"before"] * 3
 
 
+@pytest.mark.since("4.0", "transaction.version 2")
 def test_producers_go_on_while_the_level_of_transactions_changes(own_broker: Peer) -> None:
     sent: list[bytes] = []
     with ottla.Admin(own_broker.address) as admin:
@@ -426,6 +427,7 @@ def impatient(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield peer
 
 
+@pytest.mark.since("4.0", "transaction.version 2, which does not fence the producer of a transaction that took too long")
 @pytest.mark.parametrize("commits", [True, False])
 @pytest.mark.parametrize("api_version", [None, "3.9"])
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_told(

@@ -45,11 +45,13 @@ class Release:
     version: str
     scala: str = "2.11"
     needs_jaxb: bool = False
+    needs_log4j: bool = False
 
     def jars(self) -> list[tuple[str, str, str]]:
         """(group, artifact, version) of each jar to begin from."""
         named = [("org.apache.kafka", f"kafka_{self.scala}", self.version)]
-        return [*named, ("javax.xml.bind", "jaxb-api", "2.3.1")] if self.needs_jaxb else named
+        named += [("javax.xml.bind", "jaxb-api", "2.3.1")] if self.needs_jaxb else []
+        return [*named, ("org.slf4j", "slf4j-log4j12", "1.7.25")] if self.needs_log4j else named
 
 
 RELEASES: Mapping[str, Release] = {
@@ -61,7 +63,11 @@ RELEASES: Mapping[str, Release] = {
 }
 """The releases that tests start, by the name under which Ottla emulates them."""
 LAST_WITH_ZOOKEEPER = "3.9"
-STARTABLE: Mapping[str, Release] = {**RELEASES, "1.1": Release("1.1.1"), LAST_WITH_ZOOKEEPER: Release("3.9.1", "2.13")}
+STARTABLE: Mapping[str, Release] = {
+    **RELEASES,
+    "1.1": Release("1.1.1", needs_log4j=True),
+    LAST_WITH_ZOOKEEPER: Release("3.9.1", "2.13"),
+}
 """The same, and those that only tests of clients and of commands start."""
 
 

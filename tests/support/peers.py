@@ -45,8 +45,10 @@ def start_peer(name: str, home: Path, settings: dict[str, object] | None = None)
     if name == "ottla":
         return BrokerProcess(home / "data", wanted)
     if release := RELEASES_OF_PEERS.get(name):
-        partitions = {"num.partitions": 3} if release in UNASKED else {}  # there, topics are made by their first use
-        return started(release, home, {"broker.id": 1, "delete.topic.enable": "true", **partitions, **wanted})
+        wanted = {"broker.id": 1, "delete.topic.enable": "true", **wanted}
+        if release in UNASKED:  # there, topics are made by their first use, and records do not stay for ever
+            wanted |= {"num.partitions": 3, "log.retention.ms": (1 << 31) - 1}
+        return started(release, home, wanted)
     try:
         return ApacheKafka(home / "kafka", wanted)
     except Unavailable as missing:

@@ -8,7 +8,7 @@ import tomllib
 from tests.tree.source import ROOT, sources
 from tools.run_tests import SPEEDS
 
-OF_NO_KIND = {"expects_errors", "rows"}
+OF_NO_KIND = {"expects_errors", "rows", "since"}
 """Marks that say how a test is judged and which of its rows run, and not what it needs."""
 
 

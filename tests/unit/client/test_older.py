@@ -11,11 +11,13 @@ from ottla.client.connection.versions import CREATE_PARTITIONS, SPOKEN, not_shar
 from ottla.client.errors import NotSupported
 from ottla.client.older_records import as_batches, message_set
 from ottla.records.batches.columns import build, open_batches
+from ottla.records.compression.codecs import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from ottla.wire import encode
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.metadata import MetadataRequest
+from ottla.wire.api.produce import ProduceRequest
 from ottla.wire.releases import NAMES
 
 BYTES = st.none() | st.binary(max_size=30)
@@ -49,6 +51,19 @@ def test_batches_behind_messages_stay_as_they_are() -> None:
     assert rewritten.endswith(batch)
     assert [record.value for record in open_batches(rewritten).records()] == [b"old", b"new"]
     assert as_batches(memoryview(batch)) == batch
+
+
+@pytest.mark.parametrize("version", [2, 3, 6])
+def test_zstd_is_refused_for_brokers_before_it_and_other_codecs_are_not(version: int) -> None:
+    def request(codec: int) -> ProduceRequest:
+        part = ProduceRequest.PartitionProduceData(index=0, records=build([None], [b"v" * 100], [5], codec=codec))
+        return ProduceRequest(topic_data=[ProduceRequest.TopicProduceData(name="t", partition_data=[part])])
+
+    with pytest.raises(NotSupported, match=r"^compression_type=zstd needs Kafka 2\.1 or newer: choose lz4"):
+        fit(version, request(ZSTD))
+    for codec in (NONE, GZIP, SNAPPY, LZ4):
+        fit(version, request(codec))
+    assert fit(7, request(ZSTD)) == request(ZSTD)
 
 
 def test_headers_are_refused_and_not_dropped() -> None:

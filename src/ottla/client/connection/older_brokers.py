@@ -12,6 +12,8 @@ from typing import Final
 from ottla.client.admin.features import UPGRADE
 from ottla.client.admin.topics import BROKER_DEFAULT, CLIENT_METRICS_RESOURCE
 from ottla.client.errors import NotSupported
+from ottla.records.batches.header import CODEC_MASK
+from ottla.records.compression.codecs import ZSTD
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.describe_configs import DescribeConfigsRequest
@@ -26,6 +28,10 @@ from ottla.wire.api.update_features import UpdateFeaturesRequest
 from ottla.wire.schema import Message
 
 BATCHES_FROM_PRODUCE: Final = 3
+ZSTD_FROM_PRODUCE: Final = 7
+"""The version of Produce from which batches can be compressed with zstd (KIP-110)."""
+CODEC_BYTE: Final = 22
+"""The place of a batch's codec, in the low bits of its attributes."""
 TIMES_FROM_PRODUCE: Final = 2
 CREATION_FROM_METADATA: Final = 4
 STABLE_FROM_OFFSET_FETCH: Final = 7
@@ -70,8 +76,8 @@ def fit(version: int, body: Message) -> Message:
 
     Raises `NotSupported` if leaving out a field would change the meaning of the request.
     """
-    if isinstance(body, ProduceRequest) and version < BATCHES_FROM_PRODUCE:
-        return _produce(body, magic=1 if version >= TIMES_FROM_PRODUCE else 0)
+    if isinstance(body, ProduceRequest) and version < ZSTD_FROM_PRODUCE:
+        return _older_produce(version, body)
     if isinstance(body, MetadataRequest) and version < CREATION_FROM_METADATA:
         # From version 1 on, null means all topics; in version 0, the empty list does. Versions before 4 always create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)
@@ -126,6 +132,14 @@ def _without_defaults(body: CreateTopicsRequest) -> CreateTopicsRequest:
 def _update_features(body: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
     updates = [replace(each, upgrade_type=UPGRADE, allow_downgrade=each.upgrade_type != UPGRADE) for each in body.feature_updates]
     return replace(body, feature_updates=updates)
+
+
+def _older_produce(version: int, body: ProduceRequest) -> ProduceRequest:
+    """Return a request in the format of records that `version` has. Raises `NotSupported` for zstd, which it has not."""
+    for topic in body.topic_data:
+        if any(part.records and part.records[CODEC_BYTE] & CODEC_MASK == ZSTD for part in topic.partition_data):
+            raise NotSupported("compression_type=zstd needs Kafka 2.1 or newer: choose lz4, or use a newer broker.")
+    return body if version >= BATCHES_FROM_PRODUCE else _produce(body, magic=1 if version >= TIMES_FROM_PRODUCE else 0)
 
 
 def _produce(body: ProduceRequest, magic: int) -> ProduceRequest:
