@@ -72,6 +72,17 @@ def total_bytes(sizes: cython.const[cython.int][::1]):
     return total, nulls
 
 
+def largest(sizes: cython.const[cython.int][::1]):
+    """Return the largest size; 0 if there is none above."""
+    found: cython.int = 0
+    index: cython.Py_ssize_t
+    with cython.nogil:
+        for index in range(len(sizes)):
+            if sizes[index] > found:
+                found = sizes[index]
+    return found
+
+
 def gather(
     data: cython.const[cython.uchar][::1],
     at: cython.const[cython.int][::1],

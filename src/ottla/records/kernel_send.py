@@ -87,8 +87,9 @@ class RecordBuffer:
     times = cython.declare(bytearray, visibility="readonly")
     last_time = cython.declare(cython.longlong)
 
-    def __init__(self, limit):
-        self.out = bytearray(_HEADER_BYTES)
+    def __init__(self, limit, out=None):
+        """Create an empty batch, in the bytes of `out` if it is given: a buffer that nothing else refers to."""
+        self.out = bytearray(_HEADER_BYTES) if out is None else out
         self.times = bytearray()
         self.end = _HEADER_BYTES
         self.limit = min(limit, _MOST_BYTES)
@@ -141,6 +142,11 @@ class RecordBuffer:
         """Make room up to `end`. A batch that grows often is copied often."""
         size: cython.Py_ssize_t = max(_FIRST_BYTES, _GROWTH * len(self.out))
         _resize(self.out, max(end, min(size, self.limit)))
+
+    def reserve(self, size: cython.Py_ssize_t):
+        """Make room for `size` bytes, header included."""
+        if size > len(self.out):
+            _resize(self.out, min(size, _MOST_BYTES))
 
     @cython.cfunc
     def add_time(self, index: cython.longlong, timestamp: cython.longlong):

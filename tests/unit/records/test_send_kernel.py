@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -177,6 +178,21 @@ def test_a_batch_is_full_at_its_limit_and_only_its_first_record_may_be_larger(ke
         pass
     assert 300 - 30 < buffer.end <= 300
     assert len(records(buffer)) == buffer.record_count == 8
+
+
+@given(st.lists(st.integers(-1, 2**31 - 1)))
+def test_the_largest_size_of_a_column_is_found(kernels: SimpleNamespace, sizes: list[int]) -> None:
+    assert kernels.kernel_arrow.largest(array("i", sizes)) == max([0, *sizes])
+
+
+def test_room_that_is_reserved_or_taken_over_changes_no_record(kernels: SimpleNamespace) -> None:
+    for buffer in (kernels.kernel_send.RecordBuffer(LIMIT), kernels.kernel_send.RecordBuffer(LIMIT, bytearray(b"x" * 5000))):
+        buffer.add(None, b"a", None, 1)
+        buffer.reserve(10_000)
+        buffer.reserve(10)
+        buffer.add(None, bytes(9_990), None, 2)
+        assert [record.value for record in records(buffer)] == [b"a", bytes(9_990)]
+        assert len(buffer.out) >= buffer.end
 
 
 def test_a_check_that_raises_adds_nothing(kernels: SimpleNamespace) -> None:

@@ -108,7 +108,7 @@ class Rows:
         if sum(shared.values()) + MOST_OVERHEAD_BYTES <= most_bytes:
             return stop  # even a row of all bytes is not
         columns = (self.column(column)[start:stop] for column in (kernel.KEY_SIZE, kernel.VALUE_SIZE, kernel.HEADERS_SIZE))
-        if sum(max(sizes, default=0) for sizes in columns) + MOST_OVERHEAD_BYTES <= most_bytes:
+        if sum(map(kernel_arrow.largest, columns)) + MOST_OVERHEAD_BYTES <= most_bytes:
             return stop
         return next((row for row in range(start, stop) if self.largest_bytes(row) > most_bytes), stop)
 
@@ -179,10 +179,7 @@ class RowBatch(RecordBuffer):
             wanted = size + rows.largest_bytes(order[at] if len(order) else at)
         else:
             return False
-        if self.record_count:
-            self.out += bytes(wanted - size)
-        else:
-            self.out = bytearray(wanted)
+        self.reserve(wanted)
         return True
 
     def seal(
