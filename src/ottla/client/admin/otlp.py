@@ -188,8 +188,8 @@ def write_metrics(points: Iterable[OtlpPoint], resource: Mapping[str, str]) -> b
 
 
 def _metric(point: OtlpPoint) -> bytes:
-    times = b"" if point.start_ms is None else _fixed(2, point.start_ms * 1_000_000)
-    times += _fixed(3, point.time_ms * 1_000_000)
+    times = b"" if point.start_ms is None else _write_time(2, point.start_ms * 1_000_000)
+    times += _write_time(3, point.time_ms * 1_000_000)
     value = bytes([4 << 3 | FIXED_64]) + struct.pack("<d", point.value)
     attributes = b"".join(_write(7, _key_value(key, text)) for key, text in point.attributes)
     data = _write(1, times + value + attributes)
@@ -203,7 +203,7 @@ def _key_value(key: str, value: str) -> bytes:
     return _write(1, key.encode()) + _write(2, _write(1, value.encode()))
 
 
-def _fixed(number: int, value: int) -> bytes:
+def _write_time(number: int, value: int) -> bytes:
     return bytes([number << 3 | FIXED_64]) + struct.pack("<Q", value)
 
 

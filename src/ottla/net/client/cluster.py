@@ -75,11 +75,13 @@ class ConnectionLog:
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id or "client"
         self._reached: dict[str, bool] = {}
+        self._reached_any = self._has_warned = False
         self._spent_ms: dict[str, int] = {}
         """Address -> the time, in ms, from which `LINES_AT_ONCE` changes can be logged again."""
 
     def log_connected(self, where: str, now_ms: int) -> None:
         """Log that a broker is connected, unless this was the last line about the broker."""
+        self._reached_any = True
         if self._is_change(where, now_ms, reached=True):
             log.info("%s: connected to %s", self._client_id, where)
 
@@ -88,6 +90,16 @@ class ConnectionLog:
         if self._is_change(where, now_ms, reached=False):
             sequel = "; it is tried again" if getattr(error, "retriable", True) else ""
             log.info("%s: %s%s", self._client_id, str(error).rstrip("."), sequel)
+
+    def log_unreachable(self, error: BaseException) -> None:
+        """Warn that no broker has been reached since the client was created, the first time."""
+        if not self._reached_any and not self._has_warned:
+            self._has_warned = True
+            log.warning("%s: %s Calls try again until their time limits.", self._client_id, error)
+
+    def log_closed(self, kind: str) -> None:
+        """Log that the client is closed."""
+        log.info("%s: the %s is closed", self._client_id, kind.replace("-", " "))
 
     def _is_change(self, where: str, now_ms: int, *, reached: bool) -> bool:
         if self._reached.get(where) == reached:
@@ -149,6 +161,8 @@ class ClusterLinks:
         self._closed = False
 
     async def close(self) -> None:
+        if not self._closed:
+            self._log.log_closed(self.settings.KIND)
         self._closed = True
         await asyncio.gather(*(opening for opening in self._drop_links(Closed()) if opening.cancel()), return_exceptions=True)
         # Transports call `connection_lost` in the next iteration of the loop.
@@ -306,7 +320,9 @@ class ClusterLinks:
             self._unhelpful.clear()
             return self._open_link() or await self._open_first()
         is_bootstrapped = self._recovery.is_enabled or not known
-        raise none_reached(self.settings.bootstrap_servers, failures, is_bootstrapped=is_bootstrapped)
+        unreachable = none_reached(self.settings.bootstrap_servers, failures, is_bootstrapped=is_bootstrapped)
+        self._log.log_unreachable(unreachable)
+        raise unreachable
 
     def _node_at(self, host: str, port: int) -> int:
         """Return the node id of the broker at an address; of a bootstrap server without one a number below 0, as in Kafka."""

@@ -61,6 +61,7 @@ class Coordinator:
         self._cluster = cluster
         self._key, self._key_type = key, key_type
         self._node_id: int | None = None
+        self._logged_id: int | None = None
 
     def forget(self) -> None:
         """Remove the stored coordinator, so that the next request looks it up again."""
@@ -70,7 +71,9 @@ class Coordinator:
         """Return the link to the coordinator. Raises `KafkaError`."""
         if self._node_id is None:
             self._node_id = await find_coordinator(self._cluster, self._key, self._key_type)
-            log.debug("%s %s: broker %d is the coordinator", NOUNS[self._key_type].lower(), self._key, self._node_id)
+            if self._node_id != self._logged_id:
+                self._logged_id = self._node_id
+                log.info("%s %s: broker %d is the coordinator", NOUNS[self._key_type].lower(), self._key, self._node_id)
         try:
             return await self._cluster.link(self._node_id, lane)
         except KafkaError:

@@ -354,7 +354,7 @@ class MembershipDriver:
 
     async def _leave_group(self, leave_group: bool | None = None) -> None:
         owned = list(self.machine.owned)
-        ask = self.machine.leave(leave_group)
+        member_id, ask = self.machine.member_id, self.machine.leave(leave_group)
         try:
             if owned:
                 await self._lose(owned)
@@ -362,6 +362,7 @@ class MembershipDriver:
             if ask is not None:
                 with suppress(KafkaError):
                     await self.coordinator.request(ask.body)
+                    log.info("group %s: member %s has left", self.group_id, member_id)
 
     async def leave(self, leave_group: bool | None = None) -> None:
         """Stop, and leave the group at once, so that the group does not wait until the session of this member times out.
