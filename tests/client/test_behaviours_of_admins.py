@@ -81,6 +81,7 @@ def test_a_call_about_nothing_changes_and_raises_nothing(call: Callable[[ottla.A
 
 @pytest.mark.parametrize(("timestamp", "offset"), [(EARLIEST_TIMESTAMP, 0), (LATEST_TIMESTAMP, 3), (MAX_TIMESTAMP, 1), (1500, 1)])
 def test_offsets_are_listed_by_kafkas_constants(timestamp: int, offset: int, broker: Peer, admin: ottla.Admin, topic: str) -> None:
+    admin.alter_configs(ottla.ConfigResource.topic(topic), set={"retention.ms": -1})
     with ottla.Producer(broker.address) as producer:
         for timestamp_ms in (1000, 3000, 2000):
             producer.send(topic, b"v", partition=0, timestamp_ms=timestamp_ms)

@@ -18,8 +18,9 @@ Call = Callable[[ottla.Consumer], object]
 
 
 @pytest.fixture
-def where(broker: Peer, topic: str) -> ottla.TopicPartition:
-    """A partition of ten records, whose times are 1000 to 1009."""
+def where(broker: Peer, admin: ottla.Admin, topic: str) -> ottla.TopicPartition:
+    """A partition of ten records, whose times are 1000 to 1009: retention by time would delete them."""
+    admin.alter_configs(ottla.ConfigResource.topic(topic), set={"retention.ms": -1})
     with ottla.Producer(broker.address) as producer:
         for number in range(10):
             producer.send(topic, b"%d" % number, partition=0, timestamp_ms=1000 + number)
@@ -310,3 +311,28 @@ def test_the_identity_of_a_member_is_that_which_the_group_shows(
         (member,) = admin.describe_group(group).members
     assert (found.group_id, found.member_id, found.generation_id) == (group, member.member_id, 1)
     assert (member.client_id, {place.partition for place in member.assignment}) == ("board", {0, 1, 2})
+
+
+def test_a_poll_that_waits_longer_than_max_poll_interval_keeps_the_membership(
+    broker: Peer, topic: str, unique: Callable[[str], str]
+) -> None:
+    with reader(broker, topic, group_id=unique("group"), max_poll_interval_ms=300, enable_auto_commit=False) as consumer:
+        assert consumer.poll(1_500) == []
+        assert consumer.group_metadata().generation_id == 1
+        assert len(consumer.assignment()) == 3
+
+
+@pytest.mark.parametrize("in_group", [True, False], ids=["member", "alone"])
+def test_a_pattern_takes_a_topic_that_is_created_later(
+    in_group: bool, broker: Peer, admin: ottla.Admin, unique: Callable[[str], str]
+) -> None:
+    stem = unique("later")
+    with reader(broker, group_id=unique("group") if in_group else None, metadata_max_age_ms=100) as consumer:
+        consumer.subscribe(pattern=f"{stem}-.*")
+        assert consumer.poll(50) == []
+        for number in range(2):
+            admin.create_topic(f"{stem}-{number}", 1)
+            with ottla.Producer(broker.address) as producer:
+                producer.send(f"{stem}-{number}", b"%d" % number)
+            assert read_numbers(consumer, 1) == [number]
+        assert consumer.subscription() == {f"{stem}-0", f"{stem}-1"}

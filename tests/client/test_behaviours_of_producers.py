@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any, cast
@@ -65,9 +66,10 @@ def test_text_of_any_script_comes_back(text: str, broker: Peer, where: ottla.Top
 def test_a_result_has_the_place_of_the_record_unless_no_acknowledgement_is_wanted(
     acks: Any, offset: int, broker: Peer, where: ottla.TopicPartition
 ) -> None:
+    now_ms = int(time.time() * 1_000)
     with ottla.Producer(broker.address, acks=acks) as producer:
-        written = producer.send(where.topic, b"v", partition=0, timestamp_ms=9).result(20)
-    assert (written.topic, written.partition, written.offset, written.timestamp) == (*where, offset, 9)
+        written = producer.send(where.topic, b"v", partition=0, timestamp_ms=now_ms).result(20)
+    assert (written.topic, written.partition, written.offset, written.timestamp) == (*where, offset, now_ms)
     assert read_values(broker, where) == [b"v"]
 
 

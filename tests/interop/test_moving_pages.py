@@ -49,6 +49,8 @@ def world(task: str) -> Iterator[tuple[ottla.Broker, dict[str, str]]]:
     """Start a broker with three records in the topic flights. Yield it, and the real addresses by those of the snippets."""
     guarded = "TLS" in task
     with ottla.Broker(users={"alice": PASSWORD} if guarded else None, tls=guarded) as broker:
+        with ottla.Admin(**broker.client_settings()) as admin:
+            admin.create_topic("flights", 1, configs={"retention.ms": -1})  # their times are of 1970
         with ottla.Producer(**broker.client_settings()) as producer:
             for number, (key, value) in enumerate([(b"JFK", b"12"), (b"JFK", b"0"), (b"LHR", b"47")], 1):
                 producer.send("flights", value, key=key, timestamp_ms=1000 * number)
