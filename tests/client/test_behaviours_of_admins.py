@@ -16,7 +16,6 @@ from tests.support.peers import Peer
     ("call", "name"),
     [
         (lambda a, t: a.create_topic(t), "TOPIC_ALREADY_EXISTS"),
-        (lambda a, t: a.create_topic("a/b"), "INVALID_TOPIC_EXCEPTION"),
         (lambda a, t: a.create_topic("new", 0), "INVALID_PARTITIONS"),
         (lambda a, t: a.create_topic("new", 1, 99), "INVALID_REPLICATION_FACTOR"),
         (lambda a, t: a.create_topic("new", configs={"retention.ms": "soon"}), "INVALID_CONFIG"),

@@ -75,7 +75,6 @@ SETTINGS: Final[Mapping[str, Mapping[str, Here]]] = {
         "fetch.queue.backoff.ms": Here("max_partition_fetch_bytes", "A partition is fetched again once its records are read."),
         "queued.min.messages": Here("max_partition_fetch_bytes", "A partition is fetched again once its records are read."),
         "queued.max.messages.kbytes": Here("fetch_max_bytes", "In bytes."),
-        "enable.auto.offset.store": Here("enable_auto_offset_store"),
         "enable.partition.eof": Here(note="`records(until=consumer.end_offsets(partitions))` ends there."),
         "group.protocol.type": Here("group_protocol", "classic, consumer (KIP-848) or auto."),
         "coordinator.query.interval.ms": Here("retry_backoff_ms"),
