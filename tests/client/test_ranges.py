@@ -169,6 +169,7 @@ def test_a_range_beyond_the_end_is_an_error_after_the_time_allowed(broker: Peer,
         values(reading(broker, request_timeout_ms=500), topic, 0, 0, 20)
 
 
+@pytest.mark.since("2.4", "INVALID_RECORD")
 def test_a_batch_that_the_broker_refuses_is_raised(broker: Peer, topic: str) -> None:
     broken = bytearray(build(None, [b"x"], 0))
     broken[22] |= 0x20  # a control batch, which no client may send

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -46,11 +47,9 @@ class KafkaTrio:
         return ",".join(node.address for node in self._nodes)
 
     def start(self) -> Self:
-        """Start all nodes. The first two wait for each other's controllers."""
-        for node in self._nodes:
-            node.format()
-        for node in self._nodes:
-            node.start()
+        """Start all nodes at once: none answers before two controllers have elected one of them."""
+        with ThreadPoolExecutor(len(self._nodes)) as starting:
+            list(starting.map(ApacheKafka.start, self._nodes))
         return self
 
     def restart(self, *, kill: bool = True) -> Self:
