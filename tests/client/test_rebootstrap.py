@@ -199,3 +199,15 @@ def test_brokers_without_an_answer_for_the_time_given_are_forgotten(monkeypatch:
             await cluster.close()
 
     asyncio.run(run())
+
+
+def test_a_client_that_gets_into_another_cluster_says_so(
+    tmp_path: Path, bootstrap: LossyWay, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as clients:
+        with begun(tmp_path / "one", bootstrap):
+            admin = clients.enter_context(ottla.Admin(address(bootstrap)))
+            first = admin.describe_cluster().cluster_id
+        with begun(tmp_path / "other", bootstrap):
+            assert admin.describe_cluster().cluster_id not in (first, None)
+    assert [line for line in caplog.messages if "and those before to cluster" in line and "bootstrap_servers" in line]

@@ -80,3 +80,18 @@ def test_a_leader_that_a_broker_names_is_taken_if_it_is_newer_and_has_an_address
     assert made.leader("t", 0) == 1
     assert made.set_leader("t", 0, 2, 4)
     assert (made.leader("t", 0), made.leader_epoch("t", 0)) == (2, 4)
+
+
+def test_an_answer_of_another_cluster_is_noticed_once() -> None:
+    made, own, foreign = (
+        Metadata(),
+        MetadataResponse(cluster_id="A"),
+        MetadataResponse(cluster_id="B", brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=9092)]),
+    )
+    assert made.describe_other_cluster(own) is None
+    made.update(own)
+    assert made.describe_other_cluster(own) is None
+    assert made.describe_other_cluster(MetadataResponse()) is None
+    assert "at h:9092 belong to cluster B, and those before to cluster A" in str(made.describe_other_cluster(foreign))
+    made.update(foreign)
+    assert made.describe_other_cluster(foreign) is None

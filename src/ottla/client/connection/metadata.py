@@ -86,6 +86,16 @@ class Metadata:
         self.topics = found if whole else {**self.topics, **found}
         self.version += 1
 
+    def describe_other_cluster(self, answer: MetadataResponse) -> str | None:
+        """Return the sentence about a response of another cluster than before, or None. Before Kafka 0.10.1, ids are None."""
+        if None in (self.cluster_id, answer.cluster_id) or answer.cluster_id == self.cluster_id:
+            return None
+        nodes = ", ".join(f"{node.host}:{node.port}" for node in answer.brokers)
+        return (
+            f"The brokers at {nodes} belong to cluster {answer.cluster_id}, and those before to cluster {self.cluster_id}: "
+            "name brokers of one cluster in bootstrap_servers, and create a new client if the cluster was set up anew."
+        )
+
     def _topic(self, topic: MetadataResponse.MetadataResponseTopic, name: str) -> TopicInfo:
         known = self.topics.get(name)
         before = known.partitions if known and known.topic_id == topic.topic_id else {}

@@ -394,6 +394,8 @@ class ClusterLinks:
             raise must_rebootstrap(self.settings.bootstrap_servers, recovers=self._recovery.is_enabled)
         raise_for(answer.error_code, "Requesting metadata")
         self._recovery.record_answer()
+        if (sentence := self.metadata.describe_other_cluster(answer)) is not None:
+            log.warning(sentence)
         self.metadata.update(answer, whole=whole)
         self.refreshed_ms = now_ms()
 
