@@ -51,8 +51,8 @@ Results = Mapping[str, Counter[str]]
 def run(arguments: Sequence[str], seconds: float) -> Path:
     """Run pytest, interrupted after so many seconds, and return the file with its results."""
     report = Path(tempfile.mkdtemp(prefix="ottla-elsewhere-")) / "results.xml"
-    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly", "--timeout", "60", "--tb", "short", "-o"]
-    command += ["junit_family=xunit1", f"--junitxml={report}", *arguments]
+    command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly", "--timeout", "60", "--tb", "short"]
+    command += ["-o", "timeout_func_only=true", "-o", "junit_family=xunit1", f"--junitxml={report}", *arguments]
     with subprocess.Popen(command) as running:
         try:
             running.wait(seconds)

@@ -41,7 +41,8 @@ class Notes:
 
     def refuse(self, error: Exception) -> None:
         """Note an error, and pause."""
-        self.note(f"refused {type(error).__name__} {error}".replace("\n", " "))
+        kind = error.name if isinstance(error, ottla.BrokerError) else type(error).__name__
+        self.note(f"refused {kind} {error}".replace("\n", " "))
         time.sleep(PAUSE_S)
 
 

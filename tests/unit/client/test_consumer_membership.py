@@ -172,7 +172,7 @@ def test_a_recreated_topic_is_reported_by_its_new_id() -> None:
     assert [topic.topic_id for topic in report.topic_partitions] == [again]
 
 
-@pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH])
+@pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH, codes.GROUP_ID_NOT_FOUND])
 def test_a_fenced_member_loses_its_partitions_and_joins_anew(code: int) -> None:
     made = stable(P0)
     beat(made, 5_000)
@@ -182,6 +182,13 @@ def test_a_fenced_member_loses_its_partitions_and_joins_anew(code: int) -> None:
     made.finish_revoke([P0])
     again = beat(made, 5_000)
     assert (again.member_epoch, again.topic_partitions, again.subscribed_topic_names) == (0, [], ["t", "u"])
+
+
+def test_a_group_that_does_not_exist_is_an_error_of_a_member_that_joins() -> None:
+    made = member()
+    beat(made)
+    with pytest.raises(BrokerError, match="GROUP_ID_NOT_FOUND"):
+        made.on_answer(answer(code=codes.GROUP_ID_NOT_FOUND), 0)
 
 
 @pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH])

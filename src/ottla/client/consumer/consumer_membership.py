@@ -234,7 +234,8 @@ class ConsumerMembership:
         if code in COORDINATOR_GONE or code == codes.COORDINATOR_LOAD_IN_PROGRESS:
             self.coordinator_lost = self.coordinator_lost or code in COORDINATOR_GONE
             self._repeat_after_pause(now_ms)
-        elif code in _FENCED:
+        elif code in _FENCED or (code == codes.GROUP_ID_NOT_FOUND and self.epoch > JOINING_EPOCH):
+            # A group whose last member of this protocol has timed out is deleted, or goes on as a classic one.
             self._forget_epoch()
         else:
             pattern = f", SubscriptionPattern({self.regex!r})" if code == codes.INVALID_REGULAR_EXPRESSION else ""
