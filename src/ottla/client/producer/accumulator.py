@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from ottla.client.arguments import short_repr
 from ottla.client.errors import BrokerError, KafkaError, SettingError
 from ottla.client.producer.partitioner import UNKNOWN, Partitioner
+from ottla.client.producer.spare_buffers import SpareBuffers
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.batches.builder import NO_ROWS, encode_headers
 from ottla.records.batches.columns import open_batches
@@ -53,8 +54,8 @@ class PendingBatch(RowBatch):
         "where",
     )  # fmt: skip
 
-    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int, limit: int) -> None:
-        super().__init__(limit)
+    def __init__(self, where: TopicPartition, close_ms: int, deadline_ms: int, limit: int, out: bytearray | None = None) -> None:
+        super().__init__(limit, out)
         self.where = where
         self.close_ms = close_ms
         self.deadline_ms = deadline_ms
@@ -217,7 +218,7 @@ class Accumulator:
         has_own_partitions: bool = False,
         check: Callable[[], object] | None = None,
         lock: AbstractContextManager[object] | None = None,
-        opener: Callable[[TopicPartition, int, int, int], PendingBatch] = PendingBatch,
+        opener: Callable[[TopicPartition, int, int, int, bytearray | None], PendingBatch] = PendingBatch,
     ) -> None:
         self._unfinished: dict[PendingBatch, None] = {}
         """The unfinished batches, in the order in which they were opened."""
@@ -231,6 +232,7 @@ class Accumulator:
         self._check = check
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
         self._open_new = opener
+        self._spare = SpareBuffers()
         self._appender = RecordAppender(
             clock,
             self._lock,
@@ -361,7 +363,8 @@ class Accumulator:
         full = self._pop_open(where)
         if full is not None:
             self._full.append(full)
-        batch = self._open_new(where, now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms, self._batch_size)
+        times = now_ms + self._linger_ms, now_ms + self._delivery_timeout_ms
+        batch = self._open_new(where, *times, self._batch_size, self._spare.pop())
         self._open[where] = batch
         self._unfinished[batch] = None
         self._appender.count(batch.size)
@@ -425,6 +428,7 @@ class Accumulator:
         if batch in self._unfinished:
             del self._unfinished[batch]
             self._appender.count(-batch.size)
+            self._spare.add(batch.out)
 
     def _drop_open(self) -> None:
         for where in list(self._open):
