@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from ottla.client.consumer import fetcher
 from ottla.client.consumer.cursor import Progress
-from ottla.client.consumer.membership import Membership
+from ottla.client.consumer.membership import Assign, Idle, Membership, Phase
 from ottla.client.consumer.visible_batches import visible
+from ottla.client.errors import KafkaError
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.producer.partition_queue import NO_SEQUENCE, Lane, Outgoing
 from ottla.client.producer.sender import Sender
 from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.types import OffsetAndMetadata
-from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.membership_driver import MembershipDriver
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks
-from ottla.net.client.producer.produce_driver import ProduceDriver
 from tests.sim import clients
 from tests.support.kinds import one_of_each
 from tests.support.planted import Mistake, found
@@ -31,7 +31,7 @@ POSITIONS = Progress.positions
 VISIBLE = visible
 END = ProducerTransactions.end_request
 ADD = AwaitedCallbacks.add
-ON_DONE = ProduceDriver._on_done
+ADD_BATCH = Sender.add
 ERROR = Membership._on_error
 
 
@@ -47,12 +47,10 @@ def take_silence_for_success(sender: Sender, send: Any, error: Any, now_ms: int,
             sender._finish(batch, base_offset=0)
 
 
-def requeue_newest_first(lane: Lane) -> None:
-    if not lane.under_way:
-        lane.queue.extendleft(sorted(lane.returned, key=lambda batch: batch.place))
-        lane.returned.clear()
-        if lane.resetting:
-            lane.restart()
+def put_in_front(sender: Sender, batch: Outgoing) -> None:
+    ADD_BATCH(sender, batch)
+    queue = sender._lanes[batch.where].queue
+    queue.rotate(1)
 
 
 def count_from_one(batch: PendingBatch, index: int) -> Any:
@@ -65,11 +63,13 @@ def call_twice(callbacks: AwaitedCallbacks, delivery: Any, on_delivery: Any) -> 
     ADD(callbacks, delivery, on_delivery)
 
 
-def purge_what_was_sent(lane: Lane) -> list[Outgoing]:
-    unsent = [*lane.queue, *lane.returned]
-    lane.queue.clear()
-    lane.returned.clear()
-    return unsent
+def report_no_failures(callbacks: AwaitedCallbacks, delivery: Any, on_delivery: Any) -> None:
+    def call_if_written(done: Any) -> None:
+        with suppress(KafkaError):
+            done.result(0)
+            on_delivery(done)
+
+    ADD(callbacks, delivery, call_if_written)
 
 
 def commit_what_is_fetched(progress: Progress) -> Any:
@@ -98,9 +98,9 @@ async def keep_reading(driver: MembershipDriver, partitions: Any) -> None:
     """Let the group have what is read on."""
 
 
-def join_with_all(machine: Membership, now_ms: int) -> Any:
-    machine._rejoin = False
-    return machine._join()
+def keep_all(machine: Membership, now_ms: int) -> Any:
+    """Read what is assigned beside what was assigned before, without giving that up."""
+    return Assign([where for where in machine._target if where not in machine.owned])
 
 
 def stay_out(machine: Membership, code: int, now_ms: int) -> None:
@@ -108,26 +108,26 @@ def stay_out(machine: Membership, code: int, now_ms: int) -> None:
     machine._not_before_ms = 1 << 60
 
 
-def pump_again_at_once(driver: FetchDriver, error: Any) -> None:
-    driver._tasks.soon(lambda: pump_again_at_once(driver, error))
+def idle_for_no_time(machine: Membership, now_ms: int) -> Any:
+    return machine.heartbeat() if now_ms >= machine._heartbeat_ms else Idle(now_ms)
 
 
 MISTAKES = {
     "numbers repeated batches anew": Mistake("none doubled", Lane, "repeat", number_anew),
     "takes silence for success": Mistake("acknowledged stays", Sender, "broken", take_silence_for_success),
-    "repeats the newest first": Mistake("order", Lane, "requeue_returned", requeue_newest_first),
+    "sends the newest batch first": Mistake("order", Sender, "add", put_in_front),
     "counts offsets from one": Mistake("acknowledged stays", PendingBatch, "outcome", count_from_one),
     "calls callbacks twice": Mistake("told once", AwaitedCallbacks, "add", call_twice),
-    "purges what was sent": Mistake("told once", Lane, "pop_unsent", purge_what_was_sent),
-    "commits what is fetched": Mistake("commits are earned", Progress, "positions", commit_what_is_fetched),
-    "shows aborted records": Mistake("no gaps", fetcher, "visible", show_aborted),
-    "commits always": Mistake("whole or not at all", ProducerTransactions, "end_request", commit_always),
+    "reports no failures": Mistake("told once", AwaitedCallbacks, "add", report_no_failures, 2),
+    "commits what is fetched": Mistake("commits are earned", Progress, "positions", commit_what_is_fetched, 2),
+    "shows aborted records": Mistake("no gaps", fetcher, "visible", show_aborted, 12),
+    "commits always": Mistake("whole or not at all", ProducerTransactions, "end_request", commit_always, 17),
     "opens the newest chunk": Mistake("no gaps", Progress, "begin", open_the_newest),
-    "reads on what it gave back": Mistake("one owner", MembershipDriver, "_give_up", keep_reading),
-    "joins with all its partitions": Mistake("one owner", Membership, "_next_out", join_with_all),
-    "stays out after an error": Mistake("progress once quiet", Membership, "_on_error", stay_out),
-    "forgets what it lost": Mistake("exactly once", Progress, "remove", Progress.drop),
-    "asks without a pause": Mistake("no busy loop", FetchDriver, "_fail", pump_again_at_once),
+    "reads on what it gave back": Mistake("one owner", MembershipDriver, "_give_up", keep_reading, 1),
+    "keeps what it was to give up": Mistake("one owner", Membership, "_STEPS", {**Membership._STEPS, Phase.ADOPT: keep_all}, 7),
+    "stays out after an error": Mistake("progress once quiet", Membership, "_on_error", stay_out, 1),
+    "forgets what it lost": Mistake("exactly once", Progress, "remove", Progress.drop, 14),
+    "waits for no time": Mistake("no busy loop", Membership, "_STEPS", {**Membership._STEPS, Phase.STABLE: idle_for_no_time}, 1),
 }
 
 

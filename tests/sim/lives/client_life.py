@@ -217,6 +217,11 @@ class ClientLife:
 
     def _await(self, what: str, until: Callable[[], bool]) -> None:
         if not self._run(PATIENCE_MS, until):
+            if self.brokers.is_well():  # perhaps something else is the reason
+                logs = self.brokers.logs(self._places(*self.topics))
+                self.ledger.check_transactions(logs, is_over=False)
+                self.ledger.check_consumers(logs, is_over=False)
+                self._raise_violation()
             raise Violation(f"progress once quiet: {what}: not in {PATIENCE_MS} ms of peace; {self._undone()}")
 
     def _undone(self) -> str:

@@ -64,6 +64,7 @@ class ClientProgram:
     def kill(self) -> None:
         """End the process at once."""
         self.alive = False
+        self.ledger.killed.add(self.name)
         self.loop.end()
 
     @property
@@ -283,7 +284,7 @@ class ReadingProgram(ClientProgram):
                 consumer.commit_soon(on_commit=lambda offsets, error: None)
         if random.random() < 0.3:
             await self.rest(self.slow_ms)
-        if random.random() < 0.02 and consumer.assignment():
+        if random.random() < 0.05 and consumer.assignment():
             await self._pause_one(consumer)
         await asyncio.sleep(0.001 if records else 0.02)  # a user's work takes time
 
@@ -291,9 +292,11 @@ class ReadingProgram(ClientProgram):
         where = self.world.random.choice(sorted(consumer.assignment()))
         share = self.member.held.get(where)
         consumer.pause(where)
-        records = await consumer.poll(50)
-        if self.alive and share is self.member.held.get(where) and any((each.topic, each.partition) == where for each in records):
-            self.ledger.violate("no gaps", f"{self.name} handed out records of {where}, which was paused")
-        self.member.hand_out(records)
+        for _ in range(2):
+            records = await consumer.poll(50, self.world.random.choice((None, 1)))
+            is_same = self.alive and share is self.member.held.get(where)
+            if is_same and any((each.topic, each.partition) == where for each in records):
+                self.ledger.violate("no gaps", f"{self.name} handed out records of {where}, which was paused")
+            self.member.hand_out(records)
         if where in consumer.assignment():
             consumer.resume(where)
