@@ -122,7 +122,7 @@ MISTAKES = {
     "commits what is fetched": Mistake("commits are earned", Progress, "positions", commit_what_is_fetched, 2),
     "shows aborted records": Mistake("no gaps", fetcher, "visible", show_aborted, 12),
     "commits always": Mistake("whole or not at all", ProducerTransactions, "end_request", commit_always, 17),
-    "opens the newest chunk": Mistake("no gaps", Progress, "begin", open_the_newest),
+    "opens the newest chunk": Mistake("no gaps", Progress, "begin", open_the_newest, 75),
     "reads on what it gave back": Mistake("one owner", MembershipDriver, "_give_up", keep_reading, 1),
     "keeps what it was to give up": Mistake("one owner", Membership, "_STEPS", {**Membership._STEPS, Phase.ADOPT: keep_all}, 7),
     "stays out after an error": Mistake("progress once quiet", Membership, "_on_error", stay_out, 1),

@@ -78,6 +78,7 @@ class SimEventLoop(_EventLoop):
         self._paused_until_ms = 0
         self._tasks: dict[int, _SimTask] = {}
         self._skipped_s = 0.0
+        self._is_cleared = False
 
     # --- the process
 
@@ -108,6 +109,7 @@ class SimEventLoop(_EventLoop):
                 self._skipped_s = max(self._skipped_s, self._timers[0][0] - self.world.now_ms / 1000)
                 self._collect_timers()
             self._run_ready()
+        self._is_cleared = True
         self._ready.clear()
         self._timers.clear()
 
@@ -187,6 +189,8 @@ class SimEventLoop(_EventLoop):
         context: Context | None = None,
         **more: Any,
     ) -> asyncio.Task[Result]:
+        if self._is_cleared:  # by a destructor: nothing runs any more
+            coro.close()
         task = _SimTask(coro, loop=self, name=None if name is None else str(name), context=context, **more)
         task.number = next(self._numbers)
         self._tasks[task.number] = task

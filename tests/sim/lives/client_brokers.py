@@ -62,6 +62,7 @@ class OneBroker:
     def __init__(self, world: World, network: StreamNetwork, *, power: bool, say: Callable[[str], None]) -> None:
         self.world = world
         self._power, self._say = power, say
+        self._stored = StoredLogs()
         self.host = Host(world, SETTINGS)
         network.listen("broker-1", PORT, self.host)
 
@@ -85,7 +86,7 @@ class OneBroker:
     def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, list[Stored]]:
         """Return the records of partitions."""
         partitions = self.host.partitions()
-        return {where: stored(partitions[where].log) for where in places}
+        return {where: self._stored.records(where, partitions[where].log) for where in places}
 
     def acts(self) -> list[tuple[float, Callable[[], None]]]:
         """Return the kinds of trouble that brokers can have, each with its weight."""
@@ -125,6 +126,7 @@ class ThreeBrokers:
     def __init__(self, world: World, network: StreamNetwork, *, say: Callable[[str], None]) -> None:
         self.world = world
         self._say = say
+        self._stored = StoredLogs()
         self.ensemble = SimEnsemble(world, timeout_ms=SESSION_MS)
         links = SimNetwork(world)
         self.hosts = {number: ClusterHost(world, CLUSTER_SETTINGS, number, self.ensemble, links) for number in (1, 2, 3)}
@@ -152,7 +154,7 @@ class ThreeBrokers:
     def logs(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, list[Stored]]:
         """Return the records of partitions, as their leaders have them."""
         partitions = self.view.partitions()
-        return {where: stored(partitions[where].log) for where in places}
+        return {where: self._stored.records(where, partitions[where].log) for where in places}
 
     def acts(self) -> list[tuple[float, Callable[[], None]]]:
         """Return the kinds of trouble that brokers can have, each with its weight."""
@@ -203,6 +205,19 @@ class ThreeBrokers:
 
 
 Brokers = OneBroker | ThreeBrokers
+
+
+class StoredLogs:
+    """The records of logs, which are read again only when a log has got another end."""
+
+    def __init__(self) -> None:
+        self._known: dict[TopicPartition, tuple[Log, int, list[Stored]]] = {}
+
+    def records(self, where: TopicPartition, log: Log) -> list[Stored]:
+        known = self._known.get(where)
+        if known is None or known[0] is not log or known[1] != log.log_end_offset:
+            known = self._known[where] = (log, log.log_end_offset, stored(log))
+        return known[2]
 
 
 def stored(log: Log) -> list[Stored]:
