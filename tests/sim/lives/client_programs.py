@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.sim.clients")
 
+MOST_RECORDS = 300
+"""The number of records after which a writer rests: what is written must be read, too."""
 CLIENT = {
     "request_timeout_ms": 2_000,
     "default_api_timeout_ms": 8_000,
@@ -228,7 +230,7 @@ class WritingProgram(SendingProgram):
         producer = AsyncProducer(**self._settings)
         await producer.start()
         while not self.should_end:
-            for _ in range(random.choice((1, 1, 3, 20))):
+            for _ in range(random.choice((1, 1, 3, 20)) if self._count < MOST_RECORDS else 0):
                 with suppress(KafkaError):
                     await self._send_one(producer)
             act = random.random()
