@@ -37,7 +37,7 @@ def test_a_seed_is_lived_the_same_way_every_time() -> None:
 def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_life, "PATIENCE_MS", 0)
     with pytest.raises(
-        Violation, match=r"seed 1: .*progress once quiet: writers end: not in 0 ms.*python -m tests.sim.clients --seed 1"
+        Violation, match=r"seed 1: .*progress once quiet: WritingProgram end: not in 0 ms.*python -m tests.sim.clients --seed 1"
     ):
         clients.live(1)
 
