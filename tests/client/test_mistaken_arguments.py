@@ -117,6 +117,9 @@ OF_CONSUMERS: list[Row] = [
     (lambda c: c.commit_soon("x"), TypeError, "offsets is a dict"),
     (lambda c: c.commit_soon(on_commit=5), TypeError, "on_commit is a function"),
     (lambda c: c.committed([WHERE]), TypeError, "A partition is"),
+    (lambda c: c.store_offsets("x"), TypeError, "offsets is a dict"),
+    (lambda c: c.store_offsets({WHERE: 5}), ottla.KafkaError, "enable_auto_offset_store|not assigned"),
+    (lambda c: c.client_instance_id("5"), TypeError, "timeout_ms is a whole number"),
     (lambda c: c.current_lag("x"), TypeError, "A partition is"),
     (lambda c: c.current_lag(WHERE), ottla.KafkaError, "nowhere-0 is not assigned"),
     (lambda c: c.incremental_assign("x"), TypeError, "A partition is"),
@@ -159,6 +162,7 @@ OF_PRODUCERS: list[Row] = [
     (lambda p, t: p.send(t, b"v", headers=[("\ud800", b"")]), ottla.SettingError, "UTF-8"),
     (lambda p, t: p.flush("5"), TypeError, "timeout_ms"),
     (lambda p, t: p.poll(0.5), TypeError, "timeout_ms"),
+    (lambda p, t: p.client_instance_id("5"), TypeError, "timeout_ms is a whole number"),
     (lambda p, t: p.close("5"), TypeError, "timeout_ms"),
     (lambda p, t: p.send(t, b"w").result("5"), TypeError, "timeout is a number"),
     (lambda p, t: p.partitions_for(5), TypeError, "A topic's name"),
@@ -266,6 +270,7 @@ OF_ADMINS: list[Row] = [
     (lambda a: a.remove_user(None), TypeError, "A user's name"),
     (lambda a: a.supports_api("x"), TypeError, "api_key is a whole number"),
     (lambda a: a.unregister_broker("x"), TypeError, "node_id"),
+    (lambda a: a.client_instance_id("5"), TypeError, "timeout_ms is a whole number"),
 ]
 # fmt: on
 
