@@ -184,6 +184,7 @@ def test_a_transaction_of_a_fenced_producer_raises_that_it_is_fenced(
     assert values(broker, topic) == []
 
 
+@pytest.mark.since("2.5", "new epochs of producers that go on after a record failed (KIP-360)")
 def test_after_a_record_that_brokers_refuse_the_producer_goes_on_with_the_next_transaction(
     broker: Peer, admin: ottla.Admin, unique: Unique, named: Callable[[str], ottla.Producer]
 ) -> None:
@@ -212,6 +213,7 @@ def is_oldest(producer: ottla.Producer) -> bool:
     return producer._driver.settings.api_version == "0.11.0"
 
 
+@pytest.mark.since("2.5", "offsets of a member in transactions (KIP-447)")
 def test_offsets_of_a_member_that_the_group_has_left_behind_abort_the_transaction(broker: Peer, topic: str) -> None:
     group = unique_id()
     with (
@@ -235,6 +237,7 @@ def test_offsets_of_a_member_that_the_group_has_left_behind_abort_the_transactio
         assert sum(found.offset for where in consumer.assignment() if (found := consumer.committed(where))) == 1
 
 
+@pytest.mark.since("2.5", "offsets of a member in transactions (KIP-447)")
 def test_offsets_of_partitions_that_a_slow_consumer_lost_abort_the_transaction(broker: Peer, topic: str) -> None:
     """`positions()` has them no more: a commit would contain the copies without the offsets, and others would copy again."""
     with (
@@ -324,6 +327,7 @@ def test_ends_and_lag_are_those_of_what_is_committed(broker: Peer, topic: str) -
         producer.abort_transaction()
 
 
+@pytest.mark.since("2.5", "committed offsets that wait for the end of a transaction (KIP-447)")
 def test_the_asynchronous_twin_copies_each_record_once(broker: Peer, topic: str) -> None:
     async def go() -> list[bytes | None]:
         group = unique_id()
