@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.apache_kafka import Unavailable
-from tests.torture.clients import torture
+from tests.torture.clients import Processes, Tortured, judge, torture
 
 
 @pytest.mark.interop
@@ -33,3 +33,24 @@ def test_clients_of_three_brokers_of_apache_kafka_whose_leaders_die_lose_and_dou
     assert result.kills["broker"] == 3
     assert result.acknowledged > 100
     assert result.copied > 100
+
+
+@pytest.mark.parametrize(
+    ("source", "copies", "fault"),
+    [
+        ([b"w 0", b"w 1"], [b"0 0 w 0", b"0 1 w 1"], ""),
+        ([b"w 0"], [b"0 0 w 0"], "acknowledged and is lost"),
+        ([b"w 0", b"w 1", b"w 1"], [b"0 0 w 0", b"0 1 w 1", b"0 2 w 1"], "doubled or out of order"),
+        ([b"w 1", b"w 0"], [b"0 0 w 1", b"0 1 w 0"], "doubled or out of order"),
+        ([b"w 0", b"w 1"], [b"0 0 w 0", b"0 0 w 0", b"0 1 w 1"], "1 doubled, 0 lost"),
+        ([b"w 0", b"w 1"], [b"0 0 w 0"], "0 doubled, 1 lost"),
+        ([b"w 0", b"w 1"], [b"0 1 w 1", b"0 0 w 0"], "out of order"),
+    ],
+)
+def test_the_judge_sees_what_is_lost_doubled_and_out_of_order(
+    tmp_path: Path, source: list[bytes], copies: list[bytes], fault: str
+) -> None:
+    (tmp_path / "0~writer~w.notes").write_text("ack 0 0\nack 0 1\n")
+    result = Tortured()
+    judge(Processes(tmp_path, "", []), {0: source}, {0: copies}, result)
+    assert [fault in found for found in result.faults] == ([True] if fault else [])
