@@ -421,3 +421,22 @@ def test_what_breaks_in_a_connection_reaches_whoever_waits_for_an_answer(broker:
         assert link.closed
 
     asyncio.run(go())
+
+
+def test_a_bug_in_the_sending_ends_the_producer_and_its_next_calls_name_it(broker: ottla.Broker) -> None:
+    def close(*_: object) -> object:
+        raise ZeroDivisionError
+
+    producer = ottla.Producer(broker.address)
+    producer.partitions_for("t")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(producer._driver.accumulator, "close", close)
+        delivery = producer.send("t", b"v")
+        with pytest.raises(ottla.Closed, match="unexpected error"):
+            delivery.result(10)
+    with pytest.raises(ZeroDivisionError):
+        producer.flush()
+    with pytest.raises(ottla.Closed, match="ZeroDivisionError"):
+        producer.send("t", b"v")
+    with suppress(ottla.KafkaError):
+        producer.close()

@@ -36,13 +36,24 @@ class Tasks:
 
         self.spawn(call())
 
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function now, on the loop. An exception of the function ends the client, as with `soon`, which takes a task."""
+        try:
+            function()
+        except Exception as error:
+            self._fail(error)
+
     def later(self, delay_s: float, function: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after a delay, unless the returned timer is cancelled before."""
-        return self._loop.call_later(delay_s, self.soon, function)
+        return self._loop.call_later(delay_s, self.call, function)
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and self._cause is None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        if self._cause is None:
             self._cause = error
             self._cancel()
             self._broke(self.end_error())

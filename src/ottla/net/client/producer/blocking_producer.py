@@ -96,7 +96,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         if on_delivery is not None:
             self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
-            self._background.call(self._driver.pump_soon)
+            self._background.call(self._driver.pump_guarded)
         return delivery
 
     def _send_intercepted(self, topic: str, value: Any = None, *, on_delivery: OnDelivery | None = None, **fields: Any) -> Delivery:
@@ -127,7 +127,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
             self._background.run(self._driver.wait_for_memory())
         while (sent := self._driver.extend(topic, rows, start, rows.row_count if stop is None else stop, partition)) is None:
             self._background.run(self._driver.load_metadata(topic))
-        self._background.call(self._driver.pump_soon)
+        self._background.call(self._driver.pump_guarded)
         return sent
 
     def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:

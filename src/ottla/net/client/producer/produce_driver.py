@@ -279,9 +279,9 @@ class ProduceDriver:
                 if self._closed:
                     self._raise_closed()
 
-    def pump_soon(self) -> None:
-        """Schedule `pump` on the loop."""
-        self._tasks.soon(self.pump)
+    def pump_guarded(self) -> None:
+        """Call `pump` from a callback of the loop: an exception ends the producer, and is not merely logged."""
+        self._tasks.call(self.pump)
 
     def pump(self) -> None:
         """Send the batches that are ready, and set a timer for the next. Must be called on the loop."""
