@@ -220,7 +220,7 @@ class Cursor:
         if self._iterator is not None:
             self._iterator.put_back()
         if self._whole and not self._dropped:
-            self._whole, self._unclaimed = False, [True]
+            self._begin(self._chunk)
 
     def drop(self) -> int:
         """Return no more records to the user, because the partition was revoked or its position changed.
