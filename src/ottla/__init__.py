@@ -10,7 +10,7 @@ from ottla.version import VERSION
 TYPE_CHECKING = False  # the spelling that type checkers accept, without the time that importing typing takes
 
 if TYPE_CHECKING:
-    from ottla.client.admin.acls import AclRule
+    from ottla.client.admin.acls import AclFilter, AclRule
     from ottla.client.admin.client_metrics import PushingClient
     from ottla.client.admin.cluster import ClusterDescription
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
@@ -18,10 +18,18 @@ if TYPE_CHECKING:
     from ottla.client.admin.otlp import ClientMetric
     from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
-    from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaOnDisk
+    from ottla.client.admin.replicas import LogDir, PartitionReassignment, ReplicaDirectories, ReplicaOnDisk, TopicPartitionReplica
     from ottla.client.admin.results import ResultList, Results
     from ottla.client.admin.tokens import TokenDescription
-    from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigSynonym, CreatedTopic, NewPartitions, NewTopic
+    from ottla.client.admin.topics import (
+        ConfigChange,
+        ConfigEntry,
+        ConfigResource,
+        ConfigSynonym,
+        CreatedTopic,
+        NewPartitions,
+        NewTopic,
+    )
     from ottla.client.admin.transactions import (
         ActiveProducer,
         FencedProducer,
@@ -82,6 +90,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "AclFilter",
     "AclRule",
     "ActiveProducer",
     "Admin",
@@ -99,6 +108,7 @@ __all__ = [
     "ClusterDescription",
     "ClusterFeatures",
     "CommitFailed",
+    "ConfigChange",
     "ConfigEntry",
     "ConfigResource",
     "ConfigSynonym",
@@ -147,6 +157,7 @@ __all__ = [
     "RecordMetadata",
     "RegistryDeserializer",
     "RegistrySerializer",
+    "ReplicaDirectories",
     "ReplicaOnDisk",
     "ResultList",
     "Results",
@@ -160,6 +171,7 @@ __all__ = [
     "TokenDescription",
     "TopicInfo",
     "TopicPartition",
+    "TopicPartitionReplica",
     "Tracing",
     "TransactionAbortable",
     "TransactionDescription",
@@ -174,9 +186,9 @@ __all__ = [
 _HOMES = {
     "ottla.client.admin.results": "ResultList Results",
     "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
-    "ottla.client.admin.acls": "AclRule",
+    "ottla.client.admin.acls": "AclFilter AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsTasks Subtopology",
-    "ottla.client.admin.topics": "ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
+    "ottla.client.admin.topics": "ConfigChange ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",
@@ -187,7 +199,7 @@ _HOMES = {
     "ottla.client.admin.quorum": "QuorumDescription QuorumReplica",
     "ottla.client.admin.quotas": "ClientQuota QuotaOf",
     "ottla.client.admin.tokens": "TokenDescription",
-    "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaOnDisk",
+    "ottla.client.admin.replicas": "LogDir PartitionReassignment ReplicaDirectories ReplicaOnDisk TopicPartitionReplica",
     "ottla.client.connection.metadata": "PartitionInfo TopicInfo",
     "ottla.client.admin.transactions": "ActiveProducer FencedProducer HangingTransaction TransactionDescription TransactionListing",
     "ottla.net.client.opentelemetry": "Metering Tracing",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from ottla.client.admin.results import outcome
 from ottla.client.arguments import each_is, text
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, raise_for
 from ottla.errors import SettingError
 from ottla.wire.api.create_acls import CreateAclsRequest, CreateAclsResponse
 from ottla.wire.api.delete_acls import DeleteAclsRequest, DeleteAclsResponse
@@ -32,6 +33,8 @@ OPERATIONS: Final = {
 }
 PERMISSIONS: Final = {"deny": 2, "allow": 3}
 ANY: Final = 1
+FILTER_PATTERNS: Final = {**PATTERNS, "match": 2}
+"""The patterns of filters: "match" selects the ACLs that apply to a resource, by wildcards and prefixes, too (KIP-290)."""
 
 
 class AclRule(NamedTuple):
@@ -48,6 +51,18 @@ class AclRule(NamedTuple):
     pattern: str = "literal"
     host: str = "*"
     permission: str = "allow"
+
+
+class AclFilter(NamedTuple):
+    """A filter of ACLs, by the attributes of `AclRule`; None matches all. `pattern` "match" also selects wildcards and prefixes."""
+
+    principal: str | None = None
+    operation: str | None = None
+    resource: str | None = None
+    name: str | None = None
+    pattern: str | None = None
+    host: str | None = None
+    permission: str | None = None
 
 
 def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
@@ -68,22 +83,23 @@ def create_request(rules: Iterable[AclRule]) -> CreateAclsRequest:
     )
 
 
-def check_created(answer: CreateAclsResponse) -> None:
-    """Raise `BrokerError` for the first ACL in the answer that the broker did not create."""
-    for result in answer.results:
-        raise_for(result.error_code, "Creating an ACL", result.error_message)
+def read_created(answer: CreateAclsResponse, rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, KafkaError | None]]:
+    """Yield (ACL, its error or None) for the `rules` of the request, whose order the answer has."""
+    for rule, result in zip(rules, answer.results, strict=False):
+        yield rule, outcome(result.error_code, None, "Creating an ACL", result.error_message)
 
 
-def describe_request(principal: str | None, resource: str | None, name: str | None) -> DescribeAclsRequest:
-    """Build the request for the ACLs that match all arguments; an argument of None matches every ACL. Raises `SettingError`."""
+def describe_request(wanted: AclFilter) -> DescribeAclsRequest:
+    """Build the request for the ACLs that match a filter. Raises `SettingError`."""
+    resource, pattern, operation, permission = _filter_numbers(wanted)
     return DescribeAclsRequest(
-        resource_type_filter=ANY if resource is None else _number(RESOURCES, resource),
-        resource_name_filter=None if name is None else text("The name of a resource", name),
-        pattern_type_filter=ANY,
-        principal_filter=None if principal is None else text("principal", principal),
-        host_filter=None,
-        operation=ANY,
-        permission_type=ANY,
+        resource_type_filter=resource,
+        resource_name_filter=wanted.name,
+        pattern_type_filter=pattern,
+        principal_filter=wanted.principal,
+        host_filter=wanted.host,
+        operation=operation,
+        permission_type=permission,
     )
 
 
@@ -93,31 +109,33 @@ def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
     return sorted(_rule(acl, found) for found in answer.resources for acl in found.acls)
 
 
-def delete_request(rules: Iterable[AclRule]) -> DeleteAclsRequest:
-    """Build the request that deletes exactly `rules`. Raises `SettingError` for a word that Kafka does not have."""
-    return DeleteAclsRequest(
-        filters=[
+def delete_request(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
+    """Build the request that deletes the ACLs that match `filters`. Raises `SettingError` for a word that Kafka does not have."""
+    made = []
+    for each in filters:
+        resource, pattern, operation, permission = _filter_numbers(each)
+        made.append(
             DeleteAclsRequest.DeleteAclsFilter(
                 resource_type_filter=resource,
-                resource_name_filter=rule.name,
+                resource_name_filter=each.name,
                 pattern_type_filter=pattern,
-                principal_filter=rule.principal,
-                host_filter=rule.host,
+                principal_filter=each.principal,
+                host_filter=each.host,
                 operation=operation,
                 permission_type=permission,
             )
-            for rule, resource, pattern, operation, permission in _with_numbers(rules)
-        ]
-    )
+        )
+    return DeleteAclsRequest(filters=made)
 
 
-def read_deleted(answer: DeleteAclsResponse) -> list[AclRule]:
-    """Return the deleted ACLs, sorted. Raises `BrokerError`."""
-    deleted = []
-    for result in answer.filter_results:
-        raise_for(result.error_code, "Deleting ACLs", result.error_message)
-        deleted += [_rule(acl, acl) for acl in result.matching_acls]
-    return sorted(deleted)
+def read_deleted(
+    answer: DeleteAclsResponse, filters: Iterable[AclFilter]
+) -> Iterator[tuple[AclFilter, list[AclRule] | KafkaError]]:
+    """Yield (filter, its deleted ACLs, or an error) for the `filters` of the request, whose order the answer has."""
+    for each, result in zip(filters, answer.filter_results, strict=False):
+        refused = next((acl for acl in result.matching_acls if acl.error_code), result)
+        rules = sorted(_rule(acl, acl) for acl in result.matching_acls)
+        yield each, outcome(refused.error_code, rules, "Deleting ACLs", refused.error_message)
 
 
 MatchingAcl = DeleteAclsResponse.DeleteAclsMatchingAcl
@@ -143,7 +161,20 @@ def _with_numbers(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int,
         yield rule, resource, pattern, _number(OPERATIONS, rule.operation), _number(PERMISSIONS, rule.permission)
 
 
-def _number(words: dict[str, int], word: str) -> int:
+def _filter_numbers(wanted: AclFilter) -> tuple[int, int, int, int]:
+    """Return Kafka's numbers of resource, pattern, operation and permission. Raises `TypeError`, `SettingError`."""
+    for noun, value in (("principal", wanted.principal), ("The name of a resource", wanted.name), ("host", wanted.host)):
+        if value is not None:
+            text(noun, value)
+    given = (
+        (RESOURCES, wanted.resource), (FILTER_PATTERNS, wanted.pattern),
+        (OPERATIONS, wanted.operation), (PERMISSIONS, wanted.permission),
+    )  # fmt: skip
+    resource, pattern, operation, permission = (ANY if word is None else _number(words, word) for words, word in given)
+    return resource, pattern, operation, permission
+
+
+def _number(words: Mapping[str, int], word: str) -> int:
     if word not in words:
         raise SettingError(f"{word!r} is not a word of an ACL: choose one of {', '.join(words)}.")
     return words[word]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.client.errors import KafkaError, raise_for
+from ottla.client.arguments import check_mapping, text
+from ottla.client.errors import KafkaError, SettingError, raise_for
+from ottla.wire.api.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from ottla.wire.api.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
+from ottla.wire.api.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from ottla.wire.api.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.wire.api.unregister_controller import UnregisterControllerRequest, UnregisterControllerResponse
 from ottla.wire.errors import CLUSTER_AUTHORIZATION_FAILED
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -68,7 +73,40 @@ def unregister_request(node_id: int) -> UnregisterBrokerRequest:
     return UnregisterBrokerRequest(broker_id=node_id)
 
 
-def check_unregistered(answer: UnregisterBrokerResponse) -> None:
+def unregister_controller_request(node_id: int) -> UnregisterControllerRequest:
+    return UnregisterControllerRequest(controller_id=node_id)
+
+
+def check_unregistered(answer: UnregisterBrokerResponse | UnregisterControllerResponse) -> None:
     """Raise an exception for an error code in the answer. Apache Kafka's message about missing rights is a dump of the request."""
     message = None if answer.error_code == CLUSTER_AUTHORIZATION_FAILED else answer.error_message
-    raise_for(answer.error_code, "Unregistering the broker", message)
+    noun = "broker" if isinstance(answer, UnregisterBrokerResponse) else "controller"
+    raise_for(answer.error_code, f"Unregistering the {noun}", message)
+
+
+def add_voter_request(
+    cluster_id: str | None, node_id: int, directory_id: bytes, endpoints: Mapping[str, str], timeout_ms: int
+) -> AddRaftVoterRequest:
+    """Build the request that adds a voter (KIP-853). Raises `TypeError`, and `SettingError` for an endpoint that is no address."""
+    listener = DescribeQuorumResponse.Listener
+    listeners = []
+    for name, address in check_mapping("endpoints", endpoints).items():
+        host, _, port = text("An endpoint", address).rpartition(":")
+        if not host or not port.isdecimal():
+            raise SettingError(f"{address!r} is not an endpoint: write it as host:9093.")
+        listeners.append(listener(name=text("The name of a listener", name), host=host.strip("[]"), port=int(port)))
+    return AddRaftVoterRequest(
+        cluster_id=cluster_id, timeout_ms=timeout_ms, listeners=listeners, voter_id=node_id, voter_directory_id=directory_id
+    )
+
+
+def check_added(answer: AddRaftVoterResponse) -> None:
+    raise_for(answer.error_code, "Adding the voter", answer.error_message)
+
+
+def remove_voter_request(cluster_id: str | None, node_id: int, directory_id: bytes) -> RemoveRaftVoterRequest:
+    return RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=node_id, voter_directory_id=directory_id)
+
+
+def check_removed(answer: RemoveRaftVoterResponse) -> None:
+    raise_for(answer.error_code, "Removing the voter", answer.error_message)

@@ -6,18 +6,19 @@ The module builds requests and reads answers; it sends nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ottla.client.arguments import several
+from ottla.client.admin.results import outcome
+from ottla.client.arguments import check_partition, several, short_repr, whole
 from ottla.client.consumer.list_offsets import by_topic, indexes
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, raise_for
 from ottla.client.types import TopicPartition
 from ottla.wire.api.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
 from ottla.wire.api.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from ottla.wire.api.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse
 from ottla.wire.api.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.wire.api.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-from ottla.wire.errors import ELECTION_NOT_NEEDED, INVALID_REPLICA_ASSIGNMENT, NONE, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import ELECTION_NOT_NEEDED, INVALID_REPLICA_ASSIGNMENT, NONE, REPLICA_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -48,6 +49,27 @@ class ReplicaOnDisk(NamedTuple):
     """Whether this is a future replica: a copy that will replace the one in another directory."""
 
 
+class TopicPartitionReplica(NamedTuple):
+    """A replica of a partition on a broker. A plain tuple (topic, partition, node id) is accepted in its place."""
+
+    topic: str
+    partition: int
+    node_id: int
+
+
+Replica = TypeVar("Replica", bound=tuple[str, int, int])
+"""A `TopicPartitionReplica`, or a plain tuple (topic, partition, node id), as the key of a mapping."""
+
+
+class ReplicaDirectories(NamedTuple):
+    """The log directory of a replica, and the one to which it moves, each with its lag as in `ReplicaOnDisk`; None without one."""
+
+    path: str | None = None
+    offset_lag: int = -1
+    future_path: str | None = None
+    future_lag: int = -1
+
+
 class LogDir(NamedTuple):
     """A log directory of a broker. A nonzero `error_code` says why its replicas are unknown.
 
@@ -63,7 +85,7 @@ class LogDir(NamedTuple):
 
 
 def reassignments_request(
-    targets: Mapping[TopicPartition, list[int] | None], timeout_ms: int
+    targets: Mapping[TopicPartition, list[int] | None], timeout_ms: int, *, factor_can_change: bool
 ) -> AlterPartitionReassignmentsRequest:
     """Build the request that reassigns partitions.
 
@@ -77,7 +99,9 @@ def reassignments_request(
         )
         for topic, partitions in by_topic(targets)
     ]
-    return AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+    return AlterPartitionReassignmentsRequest(
+        topics=topics, timeout_ms=timeout_ms, allow_replication_factor_change=factor_can_change
+    )
 
 
 def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
@@ -85,12 +109,13 @@ def checked_replicas(given: Sequence[int] | None) -> list[int] | None:
     return None if given is None else several("The replicas of a partition", given)
 
 
-def check_reassigned(answer: AlterPartitionReassignmentsResponse) -> None:
-    """Raise an exception for the first partition whose reassignment was refused."""
+def read_reassigned(answer: AlterPartitionReassignmentsResponse) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+    """Yield (partition, its error or None) for each partition in the answer. Raises `BrokerError` if all were refused."""
     raise_for(answer.error_code, "Moving replicas", answer.error_message)
     for topic in answer.responses:
         for each in topic.partitions:
-            raise_for(each.error_code, f"Moving {topic.name}-{each.partition_index}", each.error_message)
+            where = TopicPartition(topic.name, each.partition_index)
+            yield where, outcome(each.error_code, None, f"Moving {topic.name}-{each.partition_index}", each.error_message)
 
 
 def list_reassignments_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int) -> ListPartitionReassignmentsRequest:
@@ -120,17 +145,15 @@ def elect_request(partitions: Iterable[TopicPartition] | None, timeout_ms: int, 
     return ElectLeadersRequest(election_type=kind, topic_partitions=asked, timeout_ms=timeout_ms)
 
 
-def read_elected(answer: ElectLeadersResponse) -> list[TopicPartition]:
-    """Return the partitions with a new leader. Raises the first error of the other partitions, unless it is ELECTION_NOT_NEEDED."""
+def read_elected(answer: ElectLeadersResponse) -> Iterator[tuple[TopicPartition, bool | KafkaError]]:
+    """Yield (partition, whether its leader changed, or its error) for each partition in the answer. Raises `BrokerError`."""
     raise_for(answer.error_code, "Electing leaders")
-    elected = []
     for topic in answer.replica_election_results:
         for each in topic.partition_result:
-            if each.error_code == NONE:
-                elected.append(TopicPartition(topic.topic, each.partition_id))
-            elif each.error_code != ELECTION_NOT_NEEDED:
-                raise_for(each.error_code, f"Electing a leader of {topic.topic}-{each.partition_id}", each.error_message)
-    return elected
+            where = TopicPartition(topic.topic, each.partition_id)
+            code = NONE if each.error_code == ELECTION_NOT_NEEDED else each.error_code
+            context = f"Electing a leader of {topic.topic}-{each.partition_id}"
+            yield where, outcome(code, each.error_code == NONE, context, each.error_message)
 
 
 def log_dirs_request(partitions: Iterable[TopicPartition] | None) -> DescribeLogDirsRequest:
@@ -178,11 +201,32 @@ def alter_log_dirs_request(directories: Mapping[TopicPartition, str]) -> AlterRe
     )
 
 
-def read_altered_log_dirs(answer: AlterReplicaLogDirsResponse, node_id: int) -> None:
-    """Raise the first error of a replica that cannot be moved."""
+def read_altered_log_dirs(answer: AlterReplicaLogDirsResponse, node_id: int) -> Iterator[tuple[TopicPartition, KafkaError | None]]:
+    """Yield (partition, its error or None) for each replica in the answer."""
     for topic in answer.results:
         for each in topic.partitions:
             reason = CORDONED if each.error_code == INVALID_REPLICA_ASSIGNMENT else None
-            raise_for(
-                each.error_code, f"Moving the replica of {topic.topic_name}-{each.partition_index} on broker {node_id}", reason
-            )
+            context = f"Moving the replica of {topic.topic_name}-{each.partition_index} on broker {node_id}"
+            yield TopicPartition(topic.topic_name, each.partition_index), outcome(each.error_code, None, context, reason)
+
+
+def checked_replica(given: object) -> TopicPartitionReplica:
+    """Return (topic, partition, node id) as a `TopicPartitionReplica`. Raises `TypeError`, `SettingError`."""
+    if not isinstance(given, tuple | list) or len(given) != len(TopicPartitionReplica._fields):
+        raise TypeError(
+            f"A replica is a topic's name, a partition and a node id, such as ('flights', 0, 1), not {short_repr(given)}."
+        )
+    return TopicPartitionReplica(*check_partition(given[:2]), whole("The node id of a replica", given[2]))
+
+
+def directories_of(dirs: Iterable[LogDir], where: TopicPartition, node_id: int) -> ReplicaDirectories | KafkaError:
+    """Return the directories of a replica among those of its broker, or the error of a broker that does not have it."""
+    found = ReplicaDirectories()
+    for each in dirs:
+        replica = each.replicas.get(where)
+        if replica is not None and replica.is_future:
+            found = found._replace(future_path=each.path, future_lag=replica.offset_lag)
+        elif replica is not None:
+            found = found._replace(path=each.path, offset_lag=replica.offset_lag)
+    context = f"Replica of {where.topic}-{where.partition} on broker {node_id}"
+    return outcome(NONE if found != ReplicaDirectories() else REPLICA_NOT_AVAILABLE, found, context)

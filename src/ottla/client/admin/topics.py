@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ottla.client.admin.results import outcome
-from ottla.client.arguments import check_mapping, each_is, short_repr, text, whole
+from ottla.client.arguments import check_mapping, each_is, several, short_repr, text, whole
 from ottla.client.arguments import names as names_of
 from ottla.client.consumer.list_offsets import by_topic
 from ottla.client.errors import KafkaError, SettingError, raise_for
@@ -285,24 +285,40 @@ def delete_ids_request(topic_ids: Iterable[bytes], timeout_ms: int) -> DeleteTop
     return DeleteTopicsRequest(topics=[named(topic_id=topic_id) for topic_id in topic_ids], timeout_ms=timeout_ms)
 
 
-def alter_configs_request(
-    resource: ConfigResource, changes: Mapping[int, Mapping[str, ConfigValue | None]], *, validate_only: bool
-) -> IncrementalAlterConfigsRequest:
-    """Build the request that changes settings of `resource`.
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Changes of settings of one resource. Settings that are not named stay as they are (KIP-339).
 
-    `changes` maps each operation (SET, DELETE, APPEND, SUBTRACT) to names and values.
+    `delete` restores defaults; `append` and `subtract` change settings that are lists.
     """
-    checked_resource(resource)
+
+    set: Mapping[str, ConfigValue] = field(default_factory=dict)
+    delete: Iterable[str] = ()
+    append: Mapping[str, ConfigValue] = field(default_factory=dict)
+    subtract: Mapping[str, ConfigValue] = field(default_factory=dict)
+
+    def operations(self) -> dict[int, Mapping[str, ConfigValue | None]]:
+        """Return the names and values by Kafka's number of the operation. Raises `TypeError`."""
+        deleted = dict.fromkeys(several("delete", self.delete))
+        return {SET: self.set, DELETE: deleted, APPEND: self.append, SUBTRACT: self.subtract}
+
+
+def alter_configs_request(changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool) -> IncrementalAlterConfigsRequest:
+    """Build the request that changes settings of resources."""
     config = IncrementalAlterConfigsRequest.AlterableConfig
-    configs = [
-        config(name=name, config_operation=operation, value=_text(value))
-        for operation, values in changes.items()
-        for name, value in check_mapping("A change of settings", values).items()
+    altered = [
+        IncrementalAlterConfigsRequest.AlterConfigsResource(
+            resource_type=resource.kind,
+            resource_name=resource.name,
+            configs=[
+                config(name=name, config_operation=operation, value=_text(value))
+                for operation, values in change.operations().items()
+                for name, value in check_mapping("A change of settings", values).items()
+            ],
+        )
+        for resource, change in changes.items()
     ]
-    altered = IncrementalAlterConfigsRequest.AlterConfigsResource(
-        resource_type=resource.kind, resource_name=resource.name, configs=configs
-    )
-    return IncrementalAlterConfigsRequest(resources=[altered], validate_only=validate_only)
+    return IncrementalAlterConfigsRequest(resources=altered, validate_only=validate_only)
 
 
 def _text(value: ConfigValue | None) -> str | None:
@@ -318,10 +334,12 @@ def _subject(kind: int, name: str) -> str:
     return f"{KIND_NAMES.get(kind, 'Settings of')} {name}"
 
 
-def check_altered(answer: IncrementalAlterConfigsResponse) -> None:
-    """Raise an exception for the first resource whose settings were not changed."""
+def read_altered(answer: IncrementalAlterConfigsResponse) -> Iterator[tuple[ConfigResource, KafkaError | None]]:
+    """Yield (resource, its error or None) for each resource in the answer."""
     for result in answer.responses:
-        raise_for(result.error_code, _subject(result.resource_type, result.resource_name), result.error_message)
+        subject = _subject(result.resource_type, result.resource_name)
+        resource = ConfigResource(result.resource_type, result.resource_name)
+        yield resource, outcome(result.error_code, None, subject, result.error_message)
 
 
 def checked_offset(given: object) -> int:
@@ -356,13 +374,15 @@ def checked_resource(given: object) -> ConfigResource:
 
 
 def describe_configs_request(
-    resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
+    *resources: ConfigResource, synonyms: bool = False, documentation: bool = False
 ) -> DescribeConfigsRequest:
-    checked_resource(resource)
-    wanted = DescribeConfigsRequest.DescribeConfigsResource(
-        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
-    )
-    return DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
+    wanted = [
+        DescribeConfigsRequest.DescribeConfigsResource(
+            resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+        )
+        for resource in map(checked_resource, resources)
+    ]
+    return DescribeConfigsRequest(resources=wanted, include_synonyms=synonyms, include_documentation=documentation)
 
 
 def list_resources_request(kinds: Iterable[int]) -> ListConfigResourcesRequest:
@@ -377,12 +397,24 @@ def read_resources(answer: ListConfigResourcesResponse) -> list[ConfigResource]:
 
 def read_configs(answer: DescribeConfigsResponse) -> dict[str, ConfigEntry]:
     """Return the settings of the one requested resource, by name. Raises `BrokerError`."""
-    entries: dict[str, ConfigEntry] = {}
+    for _, found in read_resource_configs(answer):
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+    return {}
+
+
+def read_resource_configs(answer: DescribeConfigsResponse) -> Iterator[tuple[ConfigResource, dict[str, ConfigEntry] | KafkaError]]:
+    """Yield (resource, its settings by name, or its error) for each resource in the answer."""
     for result in answer.results:
-        raise_for(result.error_code, _subject(result.resource_type, result.resource_name), result.error_message)
-        for entry in result.configs:
-            source = DEFAULT_SOURCE if entry.is_default else entry.config_source
-            synonyms = tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms)
-            about = (entry.read_only, entry.is_sensitive, source)
-            entries[entry.name] = ConfigEntry(entry.name, entry.value, *about, synonyms, entry.documentation or "")
-    return entries
+        entries = {entry.name: _entry(entry) for entry in result.configs}
+        subject = _subject(result.resource_type, result.resource_name)
+        resource = ConfigResource(result.resource_type, result.resource_name)
+        yield resource, outcome(result.error_code, entries, subject, result.error_message)
+
+
+def _entry(entry: DescribeConfigsResponse.DescribeConfigsResourceResult) -> ConfigEntry:
+    source = DEFAULT_SOURCE if entry.is_default else entry.config_source
+    synonyms = tuple(ConfigSynonym(each.name, each.value, each.source) for each in entry.synonyms)
+    about = (entry.read_only, entry.is_sensitive, source)
+    return ConfigEntry(entry.name, entry.value, *about, synonyms, entry.documentation or "")

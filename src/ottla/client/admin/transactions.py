@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla.client.admin.results import outcome
 from ottla.client.arguments import whole
 from ottla.client.consumer.list_offsets import indexes
 from ottla.client.errors import KafkaError, raise_for
@@ -175,13 +176,10 @@ def fence_request(transactional_id: str) -> InitProducerIdRequest:
     return InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=FENCED_TIMEOUT_MS)
 
 
-def read_fenced(answer: InitProducerIdResponse, transactional_id: str) -> FencedProducer:
-    """Return the new producer id and epoch.
-
-    Raises `BrokerError`: CONCURRENT_TRANSACTIONS while the old transaction is being aborted.
-    """
-    raise_for(answer.error_code, f"Fencing the producer of {transactional_id}")
-    return FencedProducer(answer.producer_id, answer.producer_epoch)
+def read_fenced(answer: InitProducerIdResponse, transactional_id: str) -> FencedProducer | KafkaError:
+    """Return the new producer id and epoch, or the error: CONCURRENT_TRANSACTIONS while the old transaction is being aborted."""
+    fenced = FencedProducer(answer.producer_id, answer.producer_epoch)
+    return outcome(answer.error_code, fenced, f"Fencing the producer of {transactional_id}")
 
 
 Open = tuple[TopicPartition, ActiveProducer]

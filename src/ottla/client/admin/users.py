@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
+from ottla.client.admin.results import Results, outcome
 from ottla.client.arguments import text as check_text
 from ottla.client.arguments import whole
-from ottla.client.errors import raise_for
+from ottla.client.errors import KafkaError, broker_error, raise_for
 from ottla.errors import SettingError
 from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import ALGORITHMS, LEAST_ITERATIONS, SHA_256, Algorithm, nonce
 from ottla.wire.api.alter_user_scram_credentials import AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse
 from ottla.wire.api.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse
-from ottla.wire.errors import RESOURCE_NOT_FOUND
+from ottla.wire.errors import NONE, RESOURCE_NOT_FOUND
 
 DEFAULT_MECHANISM: Final = SHA_256.name
 DEFAULT_ITERATIONS: Final = LEAST_ITERATIONS
@@ -30,41 +31,43 @@ def algorithm_of(mechanism: str) -> Algorithm:
     return ALGORITHMS[mechanism]
 
 
-def set_password_request(
-    user: str, password: str, algorithm: Algorithm, iterations: int, random_bytes: Callable[[int], bytes]
+def set_passwords_request(
+    passwords: Mapping[str, str], algorithm: Algorithm, iterations: int, random_bytes: Callable[[int], bytes]
 ) -> AlterUserScramCredentialsRequest:
-    """Build the request that sets a password. Raises `SettingError` for texts that clients encode differently.
+    """Build the request that sets passwords of users. Raises `SettingError` for texts that clients encode differently.
 
-    Hashing takes some milliseconds of processor time.
+    Hashing takes some milliseconds of processor time for each.
     """
-    for what, text in (("name", user), ("password", password)):
-        if not check_text(f"A user's {what}", text, shown=False) or saslprep(text) != text:
-            raise SettingError(
-                f"This {what} is empty, or has characters that clients encode differently (RFC 4013): choose another {what}."
-            )
     whole("iterations", iterations, 1)
-    salt = nonce(random_bytes).encode()
-    upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
-        name=user,
-        mechanism=algorithm.number,
-        iterations=iterations,
-        salt=salt,
-        salted_password=algorithm.salt_password(password, salt, iterations),
-    )
-    return AlterUserScramCredentialsRequest(upsertions=[upsertion])
+    upsertions = []
+    for user, password in passwords.items():
+        for what, given in (("name", user), ("password", password)):
+            if not check_text(f"A user's {what}", given, shown=False) or saslprep(given) != given:
+                raise SettingError(
+                    f"This {what} is empty, or has characters that clients encode differently (RFC 4013): choose another {what}."
+                )
+        salt = nonce(random_bytes).encode()
+        upsertion = AlterUserScramCredentialsRequest.ScramCredentialUpsertion(
+            name=user,
+            mechanism=algorithm.number,
+            iterations=iterations,
+            salt=salt,
+            salted_password=algorithm.salt_password(password, salt, iterations),
+        )
+        upsertions.append(upsertion)
+    return AlterUserScramCredentialsRequest(upsertions=upsertions)
 
 
-def remove_request(user: str, mechanism: str) -> AlterUserScramCredentialsRequest:
-    """Build the request that removes a credential. Raises `TypeError`, `SettingError`."""
-    check_text("A user's name", user)
-    deletion = AlterUserScramCredentialsRequest.ScramCredentialDeletion(name=user, mechanism=algorithm_of(mechanism).number)
-    return AlterUserScramCredentialsRequest(deletions=[deletion])
+def remove_request(users: Iterable[str], mechanism: str) -> AlterUserScramCredentialsRequest:
+    """Build the request that removes credentials of users. Raises `SettingError`."""
+    deletion, number = AlterUserScramCredentialsRequest.ScramCredentialDeletion, algorithm_of(mechanism).number
+    return AlterUserScramCredentialsRequest(deletions=[deletion(name=user, mechanism=number) for user in users])
 
 
-def check_altered(answer: AlterUserScramCredentialsResponse) -> None:
-    """Raise `BrokerError` for the first user that was not changed."""
+def read_altered(answer: AlterUserScramCredentialsResponse) -> Iterator[tuple[str, KafkaError | None]]:
+    """Yield (user, its error or None) for each user in the answer."""
     for result in answer.results:
-        raise_for(result.error_code, f"User {result.user}", result.error_message)
+        yield result.user, outcome(result.error_code, None, f"User {result.user}", result.error_message)
 
 
 def describe_request(users: Collection[str]) -> DescribeUserScramCredentialsRequest:
@@ -72,12 +75,13 @@ def describe_request(users: Collection[str]) -> DescribeUserScramCredentialsRequ
     return DescribeUserScramCredentialsRequest(users=[named(name=user) for user in users] if users else None)
 
 
-def read_users(answer: DescribeUserScramCredentialsResponse) -> Users:
-    """Return the users that have credentials. Raises `BrokerError`."""
+def read_users(answer: DescribeUserScramCredentialsResponse) -> Results[str, Mapping[str, int]]:
+    """Return the users that have credentials, and the errors of others. Raises `BrokerError` if all were refused."""
     raise_for(answer.error_code, "Describing users", answer.error_message)
-    found = {}
+    found: Results[str, Mapping[str, int]] = Results()
     for result in sorted(answer.results, key=lambda result: result.user):
-        if result.error_code != RESOURCE_NOT_FOUND:
-            raise_for(result.error_code, f"User {result.user}", result.error_message)
+        if result.error_code not in (NONE, RESOURCE_NOT_FOUND):
+            found.errors[result.user] = broker_error(result.error_code, f"User {result.user}", result.error_message)
+        elif not result.error_code:
             found[result.user] = {_NAMES.get(info.mechanism, "unknown"): info.iterations for info in result.credential_infos}
     return found

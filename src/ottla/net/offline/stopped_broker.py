@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from ottla.client.admin.acls import AclRule, create_request, rule_of
-from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM, Users, algorithm_of, set_password_request
+from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM, Users, algorithm_of, set_passwords_request
 from ottla.client.errors import raise_for
 from ottla.cluster import acls, scram
 from ottla.cluster.acls import Acl, AclFilter, Operation, Pattern, Permission, Resource
@@ -48,7 +48,7 @@ class StoppedBroker:
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
     ) -> None:
         """Set a user's SCRAM password. Raises `SettingError` and `BrokerError`."""
-        (made,) = set_password_request(name, password, algorithm_of(mechanism), iterations, os.urandom).upsertions
+        (made,) = set_passwords_request({name: password}, algorithm_of(mechanism), iterations, os.urandom).upsertions
         wanted = ScramUpsertion(name, made.mechanism, iterations, bytes(made.salt), bytes(made.salted_password))
         self._make(f"User {name}", scram.alter(self._image.user_configs, [], [wanted]))
 

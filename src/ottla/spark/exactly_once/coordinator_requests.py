@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from ottla.client.admin.topics import ConfigResource, describe_configs_request, read_configs
-from ottla.client.admin.transactions import ANY_DURATION
 from ottla.client.connection.versions import DESCRIBE_TRANSACTIONS, INIT_PRODUCER_ID, LIST_TRANSACTIONS
 from ottla.client.errors import KafkaError, NotSupported
 from ottla.client.producer.transactions import EXPLICIT_END_TXN, IMPLICIT_FROM, TRANSACTION_VERSION
@@ -159,7 +158,7 @@ class HandedCoordinators:
 
     async def open_ids(self, prefix: str) -> list[str]:
         """Return the transactional ids with this prefix that have an open transaction. Raises `KafkaError`."""
-        found = await transaction_admin.list_transactions(self._cluster, ["Ongoing"], (), ANY_DURATION, None)
+        found = await transaction_admin.list_transactions(self._cluster, ["Ongoing"])
         return [each.transactional_id for each in found if each.transactional_id.startswith(prefix)]
 
     async def fence(self, transactional_id: str) -> None:

@@ -5,25 +5,48 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Unpack
 
 from ottla.client import arguments
 from ottla.client.admin import acls, tokens, users
-from ottla.client.admin.acls import AclRule
-from ottla.client.admin.quotas import ClientQuota, QuotaOf, alter_quotas_request, check_quotas, describe_quotas_request, read_quotas
+from ottla.client.admin.acls import AclFilter, AclRule
+from ottla.client.admin.quotas import (
+    ClientQuota,
+    QuotaOf,
+    alter_quotas_request,
+    checked_entity,
+    describe_quotas_request,
+    read_altered,
+    read_quotas,
+)
+from ottla.client.admin.results import CallOptions, ResultList, Results
 from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
 from ottla.client.admin.users import DEFAULT_ITERATIONS, DEFAULT_MECHANISM
+from ottla.net.client.admin.bulk import Outcomes, on_controller, send
 from ottla.net.client.admin.calls import AdminCalls
+from ottla.wire.schema import Message
 
 
 class AccessCalls(AdminCalls):
     """The methods of `AsyncAdmin` about quotas, users, ACLs and delegation tokens."""
 
     async def describe_quotas(
-        self, user: str | None = None, client_id: str | None = None, ip: str | None = None
+        self,
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        *,
+        any_of: Iterable[str] = (),
+        strict: bool = False,
     ) -> list[ClientQuota]:
-        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
-        return await self._request_any(describe_quotas_request(QuotaOf(user, client_id, ip)), read_quotas)
+        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity.
+
+        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities have no other types than
+        those given: `user="alice"` without `alice` together with a client id.
+        """
+        return await self._request_any(describe_quotas_request(QuotaOf(user, client_id, ip), any_of, strict=strict), read_quotas)
 
     async def alter_quotas(
         self,
@@ -39,12 +62,27 @@ class AccessCalls(AdminCalls):
         `quotas` maps Kafka's names to values; None removes a quota. "" is the default entity. Raises `BrokerError`
         (INVALID_REQUEST) for an invalid quota.
         """
-        request = alter_quotas_request(QuotaOf(user, client_id, ip), quotas, validate_only=validate_only)
-        await self._change(request, check_quotas)
+        await self.alter_quotas_of({QuotaOf(user, client_id, ip): quotas}, validate_only=validate_only)
 
-    async def list_users(self, *names: str) -> users.Users:
+    async def alter_quotas_of(
+        self,
+        changes: Mapping[QuotaOf, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Results[QuotaOf, None]:
+        """Set quotas of several entities, as `alter_quotas` does."""
+        wanted = {checked_entity(each): quotas for each, quotas in arguments.check_mapping("changes", changes).items()}
+
+        def build(some: list[QuotaOf]) -> Message:
+            return alter_quotas_request({each: wanted[each] for each in some}, validate_only=validate_only)
+
+        return await self._change_items(wanted, build, read_altered, options)
+
+    async def list_users(self, *names: str, check: bool = True) -> Results[str, Mapping[str, int]]:
         """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
-        return await self._request_any(users.describe_request(arguments.names("A user's name", names)), users.read_users)
+        found = await self._request_any(users.describe_request(arguments.names("A user's name", names)), users.read_users)
+        return found.raise_first() if check else found
 
     async def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
@@ -54,25 +92,84 @@ class AccessCalls(AdminCalls):
         Raises `SettingError` for a name or password that clients encode differently, and `BrokerError` for iterations outside 4096
         to 16384.
         """
+        await self.set_user_passwords({name: password}, mechanism=mechanism, iterations=iterations)
+
+    async def set_user_passwords(
+        self,
+        passwords: Mapping[str, str],
+        *,
+        mechanism: str = DEFAULT_MECHANISM,
+        iterations: int = DEFAULT_ITERATIONS,
+        **options: Unpack[CallOptions],
+    ) -> Results[str, None]:
+        """Set the SCRAM passwords of several users, by name, as `set_user_password` does."""
         algorithm = users.algorithm_of(mechanism)
-        request = await asyncio.to_thread(users.set_password_request, name, password, algorithm, iterations, os.urandom)
-        await self._change(request, users.check_altered)
+        wanted = arguments.check_mapping("passwords", passwords)
+        request = await asyncio.to_thread(users.set_passwords_request, wanted, algorithm, iterations, os.urandom)
+        by_name = {each.name: each for each in request.upsertions}
+
+        def build(some: list[str]) -> Message:
+            return replace(request, upsertions=[by_name[name] for name in some])
+
+        return await self._change_items(by_name, build, users.read_altered, options)
 
     async def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
-        await self._change(users.remove_request(name, mechanism), users.check_altered)
+        await self.remove_users(name, mechanism=mechanism)
 
-    async def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
-        return await self._request_any(acls.describe_request(principal, resource, name), acls.read_rules)
+    async def remove_users(
+        self, *names: str, mechanism: str = DEFAULT_MECHANISM, **options: Unpack[CallOptions]
+    ) -> Results[str, None]:
+        """Remove the credentials of several users for a SCRAM mechanism, as `remove_user` does."""
+        algorithm = users.algorithm_of(mechanism)
+        wanted = arguments.names("A user's name", names)
+        build = partial(users.remove_request, mechanism=algorithm.name)
+        return await self._change_items(wanted, build, users.read_altered, options)
 
-    async def create_acls(self, rules: Iterable[AclRule]) -> None:
+    async def list_acls(
+        self,
+        principal: str | None = None,
+        resource: str | None = None,
+        name: str | None = None,
+        *,
+        pattern: str | None = None,
+        host: str | None = None,
+        operation: str | None = None,
+        permission: str | None = None,
+    ) -> list[AclRule]:
+        """Return ACLs (KIP-140): all of them, or those with all the given attributes of `AclRule`.
+
+        `pattern` "match" selects the ACLs that apply to the resource `name`, by wildcards and prefixes, too (KIP-290).
+        """
+        wanted = AclFilter(principal, operation, resource, name, pattern, host, permission)
+        return await self._request_any(acls.describe_request(wanted), acls.read_rules)
+
+    async def create_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> Results[AclRule, None]:
         """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
-        await self._change(acls.create_request(rules), acls.check_created)
+        wanted = arguments.each_is(AclRule, "rules", rules)
+        acls.create_request(wanted)  # raises an exception for any wrong word before the first request
 
-    async def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
-        return await self._change(acls.delete_request(rules), acls.read_deleted)
+        async def query(node_id: int, some: list[AclRule]) -> Outcomes[AclRule, None]:
+            return acls.read_created(await send(self._cluster, node_id, acls.create_request(some)), some)
+
+        return await self._query_items(wanted, on_controller(self._cluster), query, options, is_change=True)
+
+    async def delete_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> ResultList[AclRule]:
+        """Delete exactly these ACLs. Return the ACLs that existed and are deleted. The `errors` are by ACL."""
+        filters = [AclFilter(*rule) for rule in arguments.each_is(AclRule, "rules", rules)]
+        found = await self.delete_matching_acls(*filters, **options)
+        deleted = sorted({rule for some in found.values() for rule in some})
+        return ResultList(deleted, {AclRule(*map(str, each)): error for each, error in found.errors.items()})
+
+    async def delete_matching_acls(self, *filters: AclFilter, **options: Unpack[CallOptions]) -> Results[AclFilter, list[AclRule]]:
+        """Delete all ACLs that match one of the filters. Return the deleted ACLs by filter."""
+        wanted = arguments.each_is(AclFilter, "filters", filters)
+        acls.delete_request(wanted)  # raises an exception for any wrong word before the first request
+
+        async def query(node_id: int, some: list[AclFilter]) -> Outcomes[AclFilter, list[AclRule]]:
+            return acls.read_deleted(await send(self._cluster, node_id, acls.delete_request(some)), some)
+
+        return await self._query_items(wanted, on_controller(self._cluster), query, options, is_change=True)
 
     async def create_delegation_token(
         self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = BROKER_DEFAULT_MS

@@ -6,19 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
 from ottla.client.admin import topics as admin
-from ottla.client.admin import users
-from ottla.client.admin.acls import AclRule
+from ottla.client.admin.acls import AclFilter, AclRule
 from ottla.client.admin.client_metrics import PushingClient
 from ottla.client.admin.cluster import ClusterDescription
 from ottla.client.admin.features import ClusterFeatures
 from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset
 from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
-from ottla.client.admin.quotas import ClientQuota
-from ottla.client.admin.replicas import LogDir, PartitionReassignment
+from ottla.client.admin.quotas import ClientQuota, QuotaOf
+from ottla.client.admin.replicas import LogDir, PartitionReassignment, Replica, ReplicaDirectories, TopicPartitionReplica
 from ottla.client.admin.results import CallOptions, ResultList, Results
 from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
-from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue, CreatedTopic, NewPartitions, NewTopic
+from ottla.client.admin.topics import ConfigChange, ConfigEntry, ConfigResource, ConfigValue, CreatedTopic, NewPartitions, NewTopic
 from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
@@ -170,6 +169,12 @@ class Admin(BlockingClient[AsyncAdmin]):
             )
         )
 
+    def alter_configs_of(
+        self, changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[ConfigResource, None]:
+        """Change settings of several resources, as `alter_configs` does. Settings of a broker are changed by this broker."""
+        return self._background.run(self._async.alter_configs_of(changes, validate_only=validate_only, **options))
+
     def describe_configs(
         self, resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
     ) -> dict[str, ConfigEntry]:
@@ -178,6 +183,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         With `synonyms`, entries have the values by precedence; with `documentation`, the broker's texts about settings (KIP-569).
         """
         return self._background.run(self._async.describe_configs(resource, synonyms=synonyms, documentation=documentation))
+
+    def describe_configs_of(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
+        """Return the settings of several resources, by resource, as `describe_configs` does."""
+        return self._background.run(
+            self._async.describe_configs_of(resources, synonyms=synonyms, documentation=documentation, **options)
+        )
 
     def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
         """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
@@ -305,11 +323,13 @@ class Admin(BlockingClient[AsyncAdmin]):
         producer_ids: Iterable[int] = (),
         min_duration_ms: int = ANY_DURATION,
         transactional_id_pattern: str | None = None,
-    ) -> list[TransactionListing]:
+        **options: Unpack[CallOptions],
+    ) -> ResultList[TransactionListing]:
         """Return the transactional ids of all brokers, sorted. Without filters, return all of them (KIP-664).
 
         `states` are Kafka's names: Ongoing, Empty … `min_duration_ms` selects transactions that have been open for longer
-        (KIP-994). `transactional_id_pattern` is a regular expression that matches whole ids (KIP-1152).
+        (KIP-994). `transactional_id_pattern` is a regular expression that matches whole ids (KIP-1152). The `errors` are those of
+        brokers, by node id.
         """
         return self._background.run(
             self._async.list_transactions(
@@ -317,22 +337,27 @@ class Admin(BlockingClient[AsyncAdmin]):
                 producer_ids=producer_ids,
                 min_duration_ms=min_duration_ms,
                 transactional_id_pattern=transactional_id_pattern,
+                **options,
             )
         )
 
-    def describe_transactions(self, *transactional_ids: str) -> dict[str, TransactionDescription]:
+    def describe_transactions(
+        self, *transactional_ids: str, **options: Unpack[CallOptions]
+    ) -> Results[str, TransactionDescription]:
         """Return the state, producer and partitions of each transactional id.
 
         Raises `BrokerError`, such as TRANSACTIONAL_ID_NOT_FOUND for an unknown id.
         """
-        return self._background.run(self._async.describe_transactions(*transactional_ids))
+        return self._background.run(self._async.describe_transactions(*transactional_ids, **options))
 
-    def describe_producers(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, list[ActiveProducer]]:
+    def describe_producers(
+        self, partitions: Iterable[tuple[str, int]], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartition, list[ActiveProducer]]:
         """Return the active producers of partitions, by (topic, partition), with their open transactions (KIP-664).
 
         Raises `UnknownTopic` if a partition does not exist.
         """
-        return self._background.run(self._async.describe_producers(partitions))
+        return self._background.run(self._async.describe_producers(partitions, **options))
 
     def find_hanging_transactions(
         self, topics: Iterable[str] | None = None, *, min_open_ms: int = 900_000
@@ -340,7 +365,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return hanging transactions: no coordinator will end them, so readers of committed records cannot continue after them.
 
         `topics` None means all topics. Only transactions to which nothing was written for `min_open_ms` are returned, because the
-        coordinator of a newer one may not have recorded it yet.
+        coordinator of a newer one may not have recorded it yet. Each is checked twice, because a transaction can end meanwhile.
         """
         return self._background.run(self._async.find_hanging_transactions(topics, min_open_ms=min_open_ms))
 
@@ -350,18 +375,33 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Abort a hanging transaction in one partition (KIP-664). `describe_producers` returns the producer's id and epochs."""
         self._background.run(self._async.abort_transaction(topic, partition, producer_id, producer_epoch, coordinator_epoch))
 
-    def fence_producers(self, *transactional_ids: str) -> dict[str, FencedProducer]:
+    def fence_producers(self, *transactional_ids: str, **options: Unpack[CallOptions]) -> Results[str, FencedProducer]:
         """Fence the producers that use these transactional ids, and abort their open transactions."""
-        return self._background.run(self._async.fence_producers(*transactional_ids))
+        return self._background.run(self._async.fence_producers(*transactional_ids, **options))
 
-    def alter_partition_reassignments(self, targets: Mapping[Place, Sequence[int] | None]) -> None:
+    def terminate_transaction(self, transactional_id: str) -> FencedProducer:
+        """Abort the open transaction of an id, also a prepared one of a two-phase commit, and fence its producer (KIP-939)."""
+        return self._background.run(self._async.terminate_transaction(transactional_id))
+
+    def alter_partition_reassignments(
+        self,
+        targets: Mapping[Place, Sequence[int] | None],
+        *,
+        allow_replication_factor_change: bool = True,
+        **options: Unpack[CallOptions],
+    ) -> Results[TopicPartition, None]:
         """Move partitions, by (topic, partition), to other replicas (KIP-455).
 
         Replicas are node ids, the preferred leader first. None cancels a move. The move continues after the return, and
-        `list_partition_reassignments` shows it until its end. Raises `UnknownTopic` and `BrokerError`, such as
-        INVALID_REPLICA_ASSIGNMENT or NO_REASSIGNMENT_IN_PROGRESS.
+        `list_partition_reassignments` shows it until its end. `allow_replication_factor_change` False refuses another number of
+        replicas (KIP-860, Kafka 4.1). Raises `UnknownTopic` and `BrokerError`, such as INVALID_REPLICA_ASSIGNMENT or
+        NO_REASSIGNMENT_IN_PROGRESS.
         """
-        self._background.run(self._async.alter_partition_reassignments(targets))
+        return self._background.run(
+            self._async.alter_partition_reassignments(
+                targets, allow_replication_factor_change=allow_replication_factor_change, **options
+            )
+        )
 
     def list_partition_reassignments(
         self, partitions: Iterable[tuple[str, int]] | None = None
@@ -369,33 +409,61 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the partitions that are being reassigned, among the given (topic, partition) pairs or all (KIP-455)."""
         return self._background.run(self._async.list_partition_reassignments(partitions))
 
-    def elect_leaders(self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False) -> list[TopicPartition]:
+    def elect_leaders(
+        self, partitions: Iterable[tuple[str, int]] | None = None, *, unclean: bool = False, **options: Unpack[CallOptions]
+    ) -> ResultList[TopicPartition]:
         """Elect the preferred leaders of partitions (None: of all). Return the partitions whose leader changed (KIP-183).
 
         An `unclean` election is for partitions without a leader. It can make a replica leader that is not in sync, and all records
         that this replica lacks are lost (KIP-460). Raises `BrokerError`, such as PREFERRED_LEADER_NOT_AVAILABLE or
         ELIGIBLE_LEADERS_NOT_AVAILABLE.
         """
-        return self._background.run(self._async.elect_leaders(partitions, unclean=unclean))
+        return self._background.run(self._async.elect_leaders(partitions, unclean=unclean, **options))
 
     def describe_log_dirs(
-        self, node_ids: Iterable[int] | None = None, partitions: Iterable[tuple[str, int]] | None = None
-    ) -> dict[int, list[LogDir]]:
+        self,
+        node_ids: Iterable[int] | None = None,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        **options: Unpack[CallOptions],
+    ) -> Results[int, list[LogDir]]:
         """Return the log directories of brokers, by node id, with their replicas (KIP-113). None means all live brokers."""
-        return self._background.run(self._async.describe_log_dirs(node_ids, partitions))
+        return self._background.run(self._async.describe_log_dirs(node_ids, partitions, **options))
 
-    def alter_replica_log_dirs(self, node_id: int, directories: Mapping[Place, str]) -> None:
+    def describe_replica_log_dirs(
+        self, wanted: Iterable[tuple[str, int, int]], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartitionReplica, ReplicaDirectories]:
+        """Return the log directories of replicas, by (topic, partition, node id), and those to which they move (KIP-113).
+
+        Raises `BrokerError` (REPLICA_NOT_AVAILABLE) for a broker without the replica.
+        """
+        return self._background.run(self._async.describe_replica_log_dirs(wanted, **options))
+
+    def alter_replica_log_dirs(
+        self, node_id: int, directories: Mapping[Place, str], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartitionReplica, None]:
         """Move replicas on a broker, by (topic, partition), to other log directories of that broker (KIP-113).
 
         The moves continue after the return: `describe_log_dirs` shows them as future replicas until they are complete. The
         directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; other replicas may
         then move.
         """
-        self._background.run(self._async.alter_replica_log_dirs(node_id, directories))
+        return self._background.run(self._async.alter_replica_log_dirs(node_id, directories, **options))
 
-    def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id, its controller and its brokers."""
-        return self._background.run(self._async.describe_cluster())
+    def alter_log_dirs_of_replicas(
+        self, directories: Mapping[Replica, str], **options: Unpack[CallOptions]
+    ) -> Results[TopicPartitionReplica, None]:
+        """Move replicas on several brokers, by (topic, partition, node id), as `alter_replica_log_dirs` does."""
+        return self._background.run(self._async.alter_log_dirs_of_replicas(directories, **options))
+
+    def describe_cluster(self, *, authorized_operations: bool = False, include_fenced: bool = False) -> ClusterDescription:
+        """Return the cluster's id, its controller and its brokers.
+
+        With `authorized_operations`, return what this client may do (KIP-700, Kafka 2.8); with `include_fenced`, also brokers that
+        are registered but not active (KIP-1073, Kafka 4.0).
+        """
+        return self._background.run(
+            self._async.describe_cluster(authorized_operations=authorized_operations, include_fenced=include_fenced)
+        )
 
     def supports_api(self, api_key: int) -> bool:
         """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
@@ -412,6 +480,22 @@ class Admin(BlockingClient[AsyncAdmin]):
     def describe_quorum(self) -> QuorumDescription:
         """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
         return self._background.run(self._async.describe_quorum())
+
+    def add_raft_voter(self, node_id: int, directory_id: bytes | str, endpoints: Mapping[str, str]) -> None:
+        """Add a controller to the voters of a KRaft cluster (KIP-853, Kafka 3.9).
+
+        `directory_id` is the id of its metadata directory, and `endpoints` maps names of listeners to host:port. Raises
+        `BrokerError`, such as DUPLICATE_VOTER.
+        """
+        self._background.run(self._async.add_raft_voter(node_id, directory_id, endpoints))
+
+    def remove_raft_voter(self, node_id: int, directory_id: bytes | str) -> None:
+        """Remove a controller from the voters of a KRaft cluster (KIP-853, Kafka 3.9). Raises `BrokerError` (VOTER_NOT_FOUND)."""
+        self._background.run(self._async.remove_raft_voter(node_id, directory_id))
+
+    def unregister_controller(self, node_id: int) -> None:
+        """Remove the registration of a controller that was stopped for ever from a KRaft cluster (Kafka 4.4)."""
+        self._background.run(self._async.unregister_controller(node_id))
 
     def unregister_broker(self, node_id: int) -> None:
         """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
@@ -435,9 +519,21 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         self._background.run(self._async.update_features(levels, downgrade=downgrade, unsafe=unsafe, validate_only=validate_only))
 
-    def describe_quotas(self, user: str | None = None, client_id: str | None = None, ip: str | None = None) -> list[ClientQuota]:
-        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity."""
-        return self._background.run(self._async.describe_quotas(user, client_id, ip))
+    def describe_quotas(
+        self,
+        user: str | None = None,
+        client_id: str | None = None,
+        ip: str | None = None,
+        *,
+        any_of: Iterable[str] = (),
+        strict: bool = False,
+    ) -> list[ClientQuota]:
+        """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity.
+
+        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities have no other types than
+        those given: `user="alice"` without `alice` together with a client id.
+        """
+        return self._background.run(self._async.describe_quotas(user, client_id, ip, any_of=any_of, strict=strict))
 
     def alter_quotas(
         self,
@@ -455,9 +551,19 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         self._background.run(self._async.alter_quotas(quotas, user, client_id, ip, validate_only=validate_only))
 
-    def list_users(self, *names: str) -> users.Users:
+    def alter_quotas_of(
+        self,
+        changes: Mapping[QuotaOf, Mapping[str, float | None]],
+        *,
+        validate_only: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Results[QuotaOf, None]:
+        """Set quotas of several entities, as `alter_quotas` does."""
+        return self._background.run(self._async.alter_quotas_of(changes, validate_only=validate_only, **options))
+
+    def list_users(self, *names: str, check: bool = True) -> Results[str, Mapping[str, int]]:
         """Return the SCRAM iterations of users, by name and mechanism (KIP-554). Without `names`, return all users."""
-        return self._background.run(self._async.list_users(*names))
+        return self._background.run(self._async.list_users(*names, check=check))
 
     def set_user_password(
         self, name: str, password: str, *, mechanism: str = DEFAULT_MECHANISM, iterations: int = DEFAULT_ITERATIONS
@@ -469,21 +575,57 @@ class Admin(BlockingClient[AsyncAdmin]):
         """
         self._background.run(self._async.set_user_password(name, password, mechanism=mechanism, iterations=iterations))
 
+    def set_user_passwords(
+        self,
+        passwords: Mapping[str, str],
+        *,
+        mechanism: str = DEFAULT_MECHANISM,
+        iterations: int = DEFAULT_ITERATIONS,
+        **options: Unpack[CallOptions],
+    ) -> Results[str, None]:
+        """Set the SCRAM passwords of several users, by name, as `set_user_password` does."""
+        return self._background.run(
+            self._async.set_user_passwords(passwords, mechanism=mechanism, iterations=iterations, **options)
+        )
+
     def remove_user(self, name: str, *, mechanism: str = DEFAULT_MECHANISM) -> None:
         """Remove a user's credential for a SCRAM mechanism. Raises `BrokerError` (RESOURCE_NOT_FOUND)."""
         self._background.run(self._async.remove_user(name, mechanism=mechanism))
 
-    def list_acls(self, principal: str | None = None, resource: str | None = None, name: str | None = None) -> list[AclRule]:
-        """Return ACLs (KIP-140): all of them, or the ACLs of a principal ("User:alice"), a resource type or a resource name."""
-        return self._background.run(self._async.list_acls(principal, resource, name))
+    def remove_users(self, *names: str, mechanism: str = DEFAULT_MECHANISM, **options: Unpack[CallOptions]) -> Results[str, None]:
+        """Remove the credentials of several users for a SCRAM mechanism, as `remove_user` does."""
+        return self._background.run(self._async.remove_users(*names, mechanism=mechanism, **options))
 
-    def create_acls(self, rules: Iterable[AclRule]) -> None:
+    def list_acls(
+        self,
+        principal: str | None = None,
+        resource: str | None = None,
+        name: str | None = None,
+        *,
+        pattern: str | None = None,
+        host: str | None = None,
+        operation: str | None = None,
+        permission: str | None = None,
+    ) -> list[AclRule]:
+        """Return ACLs (KIP-140): all of them, or those with all the given attributes of `AclRule`.
+
+        `pattern` "match" selects the ACLs that apply to the resource `name`, by wildcards and prefixes, too (KIP-290).
+        """
+        return self._background.run(
+            self._async.list_acls(principal, resource, name, pattern=pattern, host=host, operation=operation, permission=permission)
+        )
+
+    def create_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> Results[AclRule, None]:
         """Create ACLs. Raises `SettingError` for words that Kafka does not have, and `BrokerError` for an invalid ACL."""
-        self._background.run(self._async.create_acls(rules))
+        return self._background.run(self._async.create_acls(rules, **options))
 
-    def delete_acls(self, rules: Iterable[AclRule]) -> list[AclRule]:
-        """Delete exactly these ACLs. Return the ACLs that existed and are deleted."""
-        return self._background.run(self._async.delete_acls(rules))
+    def delete_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> ResultList[AclRule]:
+        """Delete exactly these ACLs. Return the ACLs that existed and are deleted. The `errors` are by ACL."""
+        return self._background.run(self._async.delete_acls(rules, **options))
+
+    def delete_matching_acls(self, *filters: AclFilter, **options: Unpack[CallOptions]) -> Results[AclFilter, list[AclRule]]:
+        """Delete all ACLs that match one of the filters. Return the deleted ACLs by filter."""
+        return self._background.run(self._async.delete_matching_acls(*filters, **options))
 
     def create_delegation_token(
         self, *, owner: str | None = None, renewers: Iterable[str] = (), max_lifetime_ms: int = BROKER_DEFAULT_MS

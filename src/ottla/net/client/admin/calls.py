@@ -108,8 +108,19 @@ class AdminCalls:
 
         return await self._query_items(keys, on_controller(cluster), query, options, is_change=True)
 
-    async def _change(self, body: Message, read: Callable[[Response], Result]) -> Result:
-        """Send a change to the controller, and after NOT_CONTROLLER to the next controller, for up to `default_api_timeout_ms`.
+    async def _change_all(self, body: Message, read: Read[Key, Value], options: CallOptions) -> Results[Key, Value]:
+        """Send a change whose answer names the items, because the request means all of them."""
+
+        def separate(answer: Any) -> Results[Key, Value]:
+            outcomes = list(read(answer))
+            errors = {key: found for key, found in outcomes if isinstance(found, KafkaError)}
+            return Results({key: found for key, found in outcomes if not isinstance(found, KafkaError)}, errors)
+
+        results = await self._change(body, separate, checked_options(options))
+        return results.raise_first() if options.get("check", True) else results
+
+    async def _change(self, body: Message, read: Callable[[Response], Result], timeout_ms: int | None = None) -> Result:
+        """Send a change to the controller, and after NOT_CONTROLLER to the next controller, for up to `timeout_ms`.
 
         Return the result of `read` for the answer. A change whose answer was lost is not repeated: it may have been applied.
         """
@@ -123,7 +134,7 @@ class AdminCalls:
                     raise
                 return error
 
-        done = await self._cluster.retry(change)
+        done = await self._cluster.retry(change, timeout_ms=timeout_ms)
         if isinstance(done, KafkaError):
             raise done
         return done

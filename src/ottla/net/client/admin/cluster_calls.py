@@ -8,7 +8,7 @@ from functools import partial
 from ottla.client import arguments
 from ottla.client.admin import client_metrics, quorum
 from ottla.client.admin.client_metrics import PushingClient
-from ottla.client.admin.cluster import ClusterDescription
+from ottla.client.admin.cluster import ClusterDescription, cluster_request, read_cluster
 from ottla.client.admin.features import (
     SAFE_DOWNGRADE,
     UNSAFE_DOWNGRADE,
@@ -21,14 +21,22 @@ from ottla.client.admin.features import (
 )
 from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
+from ottla.client.admin.topics import checked_ids
 from ottla.net.client.admin.calls import AdminCalls
 
 
 class ClusterCalls(AdminCalls):
     """The methods of `AsyncAdmin` about the cluster: its brokers, its quorum, its features, and the clients that push metrics."""
 
-    async def describe_cluster(self) -> ClusterDescription:
-        """Return the cluster's id, its controller and its brokers."""
+    async def describe_cluster(self, *, authorized_operations: bool = False, include_fenced: bool = False) -> ClusterDescription:
+        """Return the cluster's id, its controller and its brokers.
+
+        With `authorized_operations`, return what this client may do (KIP-700, Kafka 2.8); with `include_fenced`, also brokers that
+        are registered but not active (KIP-1073, Kafka 4.0).
+        """
+        if authorized_operations or include_fenced:
+            request = cluster_request(operations=authorized_operations, fenced=include_fenced)
+            return await self._request_any(request, read_cluster)
         await self._refresh()
         found = self._cluster.metadata
         return ClusterDescription(found.cluster_id, found.controller_id, sorted(found.nodes.values()))
@@ -58,6 +66,30 @@ class ClusterCalls(AdminCalls):
     async def describe_quorum(self) -> QuorumDescription:
         """Return the metadata quorum of a KRaft cluster (KIP-595). Raises `NotSupported` for a cluster without one."""
         return await self._request_any(quorum.quorum_request(), quorum.read_quorum)
+
+    async def add_raft_voter(self, node_id: int, directory_id: bytes | str, endpoints: Mapping[str, str]) -> None:
+        """Add a controller to the voters of a KRaft cluster (KIP-853, Kafka 3.9).
+
+        `directory_id` is the id of its metadata directory, and `endpoints` maps names of listeners to host:port. Raises
+        `BrokerError`, such as DUPLICATE_VOTER.
+        """
+        where = arguments.whole("node_id", node_id), checked_ids([directory_id])[0]
+        await self._refresh()
+        limit_ms = self._settings.request_timeout_ms
+        request = quorum.add_voter_request(self._cluster.metadata.cluster_id, *where, endpoints, limit_ms)
+        await self._change(request, quorum.check_added)
+
+    async def remove_raft_voter(self, node_id: int, directory_id: bytes | str) -> None:
+        """Remove a controller from the voters of a KRaft cluster (KIP-853, Kafka 3.9). Raises `BrokerError` (VOTER_NOT_FOUND)."""
+        where = arguments.whole("node_id", node_id), checked_ids([directory_id])[0]
+        await self._refresh()
+        request = quorum.remove_voter_request(self._cluster.metadata.cluster_id, *where)
+        await self._change(request, quorum.check_removed)
+
+    async def unregister_controller(self, node_id: int) -> None:
+        """Remove the registration of a controller that was stopped for ever from a KRaft cluster (Kafka 4.4)."""
+        request = quorum.unregister_controller_request(arguments.whole("node_id", node_id))
+        await self._change(request, quorum.check_unregistered)
 
     async def unregister_broker(self, node_id: int) -> None:
         """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).

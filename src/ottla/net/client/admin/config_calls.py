@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Unpack
 
 from ottla.client import arguments
 from ottla.client.admin import topics as admin
-from ottla.client.admin.topics import ConfigEntry, ConfigResource, ConfigValue
+from ottla.client.admin.results import CallOptions, Results
+from ottla.client.admin.topics import ConfigChange, ConfigEntry, ConfigResource, ConfigValue
 from ottla.client.arguments import topic_name
+from ottla.net.client.admin.bulk import Locate, Outcomes, on_any, on_controller, on_nodes, send
 from ottla.net.client.admin.calls import AdminCalls
 
 
@@ -32,18 +35,22 @@ class ConfigCalls(AdminCalls):
         `cleanup.policy`. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_CONFIG) for a value that the broker
         refuses, and `UnknownTopic`.
         """
-        changes: dict[int, Mapping[str, ConfigValue | None]] = {
-            admin.SET: set or {},
-            admin.DELETE: dict.fromkeys(arguments.several("delete", delete)),
-            admin.APPEND: append or {},
-            admin.SUBTRACT: subtract or {},
-        }
-        request = admin.alter_configs_request(resource, changes, validate_only=validate_only)
-        if resource.node_id is None:
-            await self._change(request, admin.check_altered)
-        else:
-            await self._refresh()
-            admin.check_altered(await self._cluster.request(resource.node_id, request))
+        change = ConfigChange(set or {}, delete, append or {}, subtract or {})
+        await self.alter_configs_of({admin.checked_resource(resource): change}, validate_only=validate_only)
+
+    async def alter_configs_of(
+        self, changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool = False, **options: Unpack[CallOptions]
+    ) -> Results[ConfigResource, None]:
+        """Change settings of several resources, as `alter_configs` does. Settings of a broker are changed by this broker."""
+        cluster = self._cluster
+        wanted = {admin.checked_resource(each): change for each, change in arguments.check_mapping("changes", changes).items()}
+
+        async def query(node_id: int, some: list[ConfigResource]) -> Outcomes[ConfigResource, None]:
+            request = admin.alter_configs_request({each: wanted[each] for each in some}, validate_only=validate_only)
+            return admin.read_altered(await send(cluster, node_id, request))
+
+        locate: Locate[ConfigResource] = on_nodes(cluster, lambda resource: resource.node_id, on_controller(cluster))
+        return await self._query_items(wanted, locate, query, options, is_change=True)
 
     async def describe_configs(
         self, resource: ConfigResource, *, synonyms: bool = False, documentation: bool = False
@@ -52,9 +59,27 @@ class ConfigCalls(AdminCalls):
 
         With `synonyms`, entries have the values by precedence; with `documentation`, the broker's texts about settings (KIP-569).
         """
-        request = admin.describe_configs_request(resource, synonyms=synonyms, documentation=documentation)
-        await self._refresh()
-        return await self._request_any(request, admin.read_configs, resource.node_id)
+        resource = admin.checked_resource(resource)
+        return (await self.describe_configs_of([resource], synonyms=synonyms, documentation=documentation))[resource]
+
+    async def describe_configs_of(
+        self,
+        resources: Iterable[ConfigResource],
+        *,
+        synonyms: bool = False,
+        documentation: bool = False,
+        **options: Unpack[CallOptions],
+    ) -> Results[ConfigResource, dict[str, ConfigEntry]]:
+        """Return the settings of several resources, by resource, as `describe_configs` does."""
+        cluster = self._cluster
+        wanted = arguments.each_is(ConfigResource, "resources", resources)
+
+        async def query(node_id: int, some: list[ConfigResource]) -> Outcomes[ConfigResource, dict[str, ConfigEntry]]:
+            request = admin.describe_configs_request(*some, synonyms=synonyms, documentation=documentation)
+            return admin.read_resource_configs(await send(cluster, node_id, request))
+
+        locate: Locate[ConfigResource] = on_nodes(cluster, lambda resource: resource.node_id, on_any(cluster))
+        return await self._query_items(wanted, locate, query, options)
 
     async def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
         """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
