@@ -271,6 +271,27 @@ OF_ADMINS: list[Row] = [
     (lambda a: a.supports_api("x"), TypeError, "api_key is a whole number"),
     (lambda a: a.unregister_broker("x"), TypeError, "node_id"),
     (lambda a: a.client_instance_id("5"), TypeError, "timeout_ms is a whole number"),
+    (lambda a: a.unregister_controller("x"), TypeError, "node_id"),
+    (lambda a: a.add_raft_voter(1, "x", {}), ottla.SettingError, "not a topic's id|not an id"),
+    (lambda a: a.add_raft_voter(1, bytes(16), {"C": "host"}), ottla.SettingError, "write it as host:9093"),
+    (lambda a: a.remove_raft_voter("1", bytes(16)), TypeError, "node_id"),
+    (lambda a: a.describe_configs_of(["adm"]), TypeError, "a list of ConfigResource"),
+    (lambda a: a.alter_configs_of({"adm": ottla.ConfigChange()}), TypeError, "ConfigResource"),
+    (lambda a: a.alter_configs_of({ottla.ConfigResource.topic("x"): {}}), TypeError, "ConfigChange"),
+    (lambda a: a.alter_quotas_of({"alice": {}}), TypeError, "QuotaOf"),
+    (lambda a: a.describe_quotas(any_of=["users"]), ottla.SettingError, "choose one of user, client-id, ip"),
+    (lambda a: a.set_user_passwords("x"), TypeError, "passwords is a dict"),
+    (lambda a: a.remove_users(["x"]), TypeError, "one by one"),
+    (lambda a: a.delete_matching_acls("x"), TypeError, "a list of AclFilter"),
+    (lambda a: a.delete_matching_acls(ottla.AclFilter(operation="reed")), ottla.SettingError, "choose one of all, read"),
+    (lambda a: a.list_acls(pattern="x"), ottla.SettingError, "choose one of literal, prefixed, match"),
+    (lambda a: a.describe_replica_log_dirs([WHERE]), TypeError, "A replica is"),
+    (lambda a: a.alter_log_dirs_of_replicas({WHERE: "/d"}), TypeError, "A replica is"),
+    (lambda a: a.terminate_transaction(None), TypeError, "A transactional id"),
+    (lambda a: a.describe_topics("x", chek=False), TypeError, "check and timeout_ms are"),
+    (lambda a: a.describe_topics("x", check=0), TypeError, "check is True or False"),
+    (lambda a: a.describe_topics("x", timeout_ms="5"), TypeError, "timeout_ms is a whole number"),
+    (lambda a: a.create_topics([ottla.NewTopic("x"), ottla.NewTopic("x", 2)]), ottla.SettingError, "x is given twice"),
 ]
 # fmt: on
 
@@ -285,6 +306,7 @@ NO_MISTAKES = {
     "close": "two flags, and a time limit that a row has",
     "list_topics": "a flag",
     "list_topic_ids": "a flag",
+    "describe_cluster": "two flags",
 }
 ASYNC_PRODUCER = [row for row in OF_PRODUCERS if not {"poll", "result"} & {*row[0].__code__.co_names}]
 """The rows of an asynchronous producer, whose `send` is awaited for a delivery, and which has no `poll`."""

@@ -373,6 +373,13 @@ def checked_resource(given: object) -> ConfigResource:
     return given
 
 
+def checked_change(given: object) -> ConfigChange:
+    """Return `given` if it is a `ConfigChange`, otherwise raise `TypeError`."""
+    if not isinstance(given, ConfigChange):
+        raise TypeError(f"A change is a ConfigChange, such as ConfigChange(set={{'retention.ms': 1}}), not {short_repr(given)}.")
+    return given
+
+
 def describe_configs_request(
     *resources: ConfigResource, synonyms: bool = False, documentation: bool = False
 ) -> DescribeConfigsRequest:

@@ -43,7 +43,8 @@ class ConfigCalls(AdminCalls):
     ) -> Results[ConfigResource, None]:
         """Change settings of several resources, as `alter_configs` does. Settings of a broker are changed by this broker."""
         cluster = self._cluster
-        wanted = {admin.checked_resource(each): change for each, change in arguments.check_mapping("changes", changes).items()}
+        given = arguments.check_mapping("changes", changes).items()
+        wanted = {admin.checked_resource(each): admin.checked_change(change) for each, change in given}
 
         async def query(node_id: int, some: list[ConfigResource]) -> Outcomes[ConfigResource, None]:
             request = admin.alter_configs_request({each: wanted[each] for each in some}, validate_only=validate_only)
