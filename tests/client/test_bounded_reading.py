@@ -105,6 +105,7 @@ def test_mistaken_ends_are_refused(broker: Peer, filled: str) -> None:
         assert consumer.poll(10_000)
 
 
+@pytest.mark.since("0.10.1", "offsets by the times of records")
 def test_lag_of_all_partitions_and_seek_to_a_time(broker: Peer, filled: str) -> None:
     with reader(broker, filled) as consumer:
         ends = {(filled, partition): 50 for partition in range(3)}

@@ -164,6 +164,7 @@ def test_without_a_broker_there_is_a_clear_error_in_the_time_given() -> None:
         producer.send("t", b"x")
 
 
+@pytest.mark.since("0.10.1", "offsets by the times of records")
 def test_seeking_pausing_and_positions(broker: Peer, topic: str) -> None:
     with ottla.Producer(broker.address) as producer:
         for number in range(20):
