@@ -317,7 +317,8 @@ class ClientLife:
 
     def _begin_copier(self, transactional_id: str | None = None) -> None:
         name = self._name("copier")
-        reads = self._reader_settings() | {"enable_auto_commit": False, "isolation_level": "read_committed"}
+        own = {"max_poll_records": self.world.random.choice((1, 10)), "enable_auto_commit": False}
+        reads = self._reader_settings() | own | {"isolation_level": "read_committed"}
         settings = self._transaction_settings(transactional_id or name)
         copier = CopyingProgram(self._place(), name, settings, reads, Source(TOPIC, COPIERS), COPY)
         self._join(copier.member)
