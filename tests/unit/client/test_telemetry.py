@@ -8,7 +8,7 @@ import pytest
 
 from ottla.client.admin.otlp import read_metrics
 from ottla.client.metrics.registry import Metric, MetricsSnapshot
-from ottla.client.metrics.telemetry import GetSubscription, Push, TelemetryPusher, Wait
+from ottla.client.metrics.telemetry import GetSubscription, PushMetrics, TelemetryPusher, Wait
 from ottla.records.compression.codecs import NONE, SNAPPY, ZSTD, decompress
 from ottla.wire import errors as codes
 from ottla.wire.api.get_telemetry_subscriptions import GetTelemetrySubscriptionsResponse
@@ -61,7 +61,7 @@ def values(made: TelemetryPusher, taken: MetricsSnapshot) -> dict[str, float | i
 def test_the_first_push_is_spread_over_an_interval_and_the_others_follow_at_intervals() -> None:
     made = pusher("")
     assert made.next_step(0) == Wait(750)
-    assert made.next_step(750) == Push()
+    assert made.next_step(750) == PushMetrics()
     assert values(made, snapshot(3)) == {SENT: 3, "org.apache.kafka.producer.node.request.latency.avg": 2.5}
     made.on_pushed(codes.NONE, 760)
     assert made.next_step(760) == Wait(1_760)

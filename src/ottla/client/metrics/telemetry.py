@@ -47,11 +47,11 @@ class GetSubscription(NamedTuple):
     request: GetTelemetrySubscriptionsRequest
 
 
-class Push(NamedTuple):
+class PushMetrics(NamedTuple):
     """A step: call `push_request` with a snapshot, send the request, and pass the error code of the answer to `on_pushed`."""
 
 
-Step = Wait | GetSubscription | Push
+Step = Wait | GetSubscription | PushMetrics
 
 
 def metric_name(metric: Metric) -> str:
@@ -92,7 +92,7 @@ class TelemetryPusher:
         if now_ms < self._next_ms:
             return Wait(self._next_ms)
         if self.has_subscription:
-            return Push()
+            return PushMetrics()
         return GetSubscription(GetTelemetrySubscriptionsRequest(client_instance_id=self.instance_id))
 
     def on_subscription(self, answer: GetTelemetrySubscriptionsResponse, now_ms: float) -> None:
