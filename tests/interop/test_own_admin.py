@@ -72,3 +72,34 @@ def test_a_group_of_the_consumer_protocol_is_described_with_its_assignment(
     eventually(lambda: admin.describe_group(group).state == "Empty", timeout_s=60)
     admin.delete_groups(group)
     assert admin.describe_group(group).state == "Dead"
+
+
+def test_items_have_outcomes_of_their_own_on_every_broker(broker: Peer, admin: ottla.Admin, unique: Unique) -> None:
+    topic, missing = unique("items"), unique("missing")
+    made = admin.create_topics([ottla.NewTopic(topic, 2, 1), ottla.NewTopic("b/d", 1, 1)], check=False)
+    assert (list(made), list(made.errors)) == ([topic], ["b/d"])
+    eventually(lambda: topic in admin.describe_topics(topic, missing, check=False), timeout_s=60)
+    assert list(admin.describe_topics(topic, missing, check=False).errors) == [missing]
+    found = admin.list_offsets({(topic, 0): -1, (topic, 9): -2}, check=False)
+    assert (list(found), list(found.errors)) == ([(topic, 0)], [(topic, 9)])
+    groups = [unique(f"group-{number}") for number in range(5)]
+    admin.alter_group_offsets(groups[0], {(topic, 0): 0})
+    assert {group.state for group in admin.describe_groups(*groups).values()} == {"Empty", "Dead"}
+    assert list(admin.delete_groups(*groups, check=False).errors) == groups[1:]
+    resources = [ottla.ConfigResource.topic(topic), ottla.ConfigResource.topic(missing)]
+    assert list(admin.describe_configs_of(resources, check=False).errors) == resources[1:]
+    topic_id = admin.list_topic_ids()[topic]
+    assert admin.describe_topics_by_id(topic_id)[topic_id].name == topic
+
+
+def test_start_offsets_of_share_groups_are_set_listed_and_deleted(broker: Peer, admin: ottla.Admin, unique: Unique) -> None:
+    topic, group = unique("shared"), unique("share")
+    admin.create_topic(topic, 1, 1)
+    try:
+        admin.alter_share_group_offsets(group, {(topic, 0): 0})
+    except ottla.NotSupported as error:
+        pytest.skip(str(error))
+    assert admin.list_share_group_offsets(group)[group][ottla.TopicPartition(topic, 0)].start_offset == 0
+    assert admin.describe_group(group).group_type == "share"
+    assert list(admin.delete_share_group_offsets(group, topic)) == [topic]
+    admin.delete_groups(group)

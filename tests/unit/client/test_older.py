@@ -104,3 +104,11 @@ def test_defaults_that_older_brokers_lack_are_refused_and_not_sent() -> None:
 
 def test_a_request_that_is_not_shared_names_the_first_release_that_serves_it() -> None:
     assert str(not_shared(CREATE_PARTITIONS)).endswith("which this client needs: use Kafka 1.0 or newer.")
+
+
+@pytest.mark.parametrize("release", ["0.10.2", "1.1", "2.8", "3.9", "4.3"])
+def test_what_a_release_does_not_serve_is_refused_with_the_release_that_does(release: str) -> None:
+    served = versions_of(release)
+    for key in SPOKEN.keys() - served.keys():
+        sentence = str(not_shared(key))
+        assert "Kafka " in sentence or "KRaft" in sentence or "newer broker" in sentence, sentence
