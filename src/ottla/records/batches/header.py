@@ -9,9 +9,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from ottla.ports import Buffer
+from ottla.records.checksum import crc32c
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED_COMPRESSION_TYPE
 
 HEADER_BYTES: Final = 61
