@@ -8,8 +8,9 @@ import pytest
 
 import ottla
 from ottla.client.settings.clients import AdminSettings, ConsumerSettings, ProducerSettings
-from tests.support.elsewhere import RELEASES_OF_PEERS, UNASKED, number, release_of
+from tests.support.elsewhere import OTTLA, RELEASES_OF_PEERS, UNASKED, number, release_of
 from tests.support.peers import Peer
+from tests.support.waiting import eventually
 
 PARTITIONS = 3
 CREATES_TOPICS = "0.10.1"
@@ -41,4 +42,6 @@ def topic(broker: Peer, peer_name: str, admin: ottla.Admin, unique: Callable[[st
             assert len(producer.partitions_for(name)) == PARTITIONS, "the broker's own default"
     else:
         admin.create_topic(name, PARTITIONS, 1)
+        if peer_name != OTTLA:  # there, a broker learns of it a moment later
+            eventually(lambda: name in admin.list_topics())
     return name

@@ -43,6 +43,7 @@ def test_what_brokers_refuse_is_raised_with_kafkas_code(admin: ottla.Admin, topi
         admin.describe_topics(topic + "-not")
 
 
+@pytest.mark.since("0.10.1", "ids of clusters")
 def test_the_cluster_says_where_its_brokers_are(admin: ottla.Admin, broker: Peer) -> None:
     described = admin.describe_cluster()
     assert described.cluster_id
@@ -96,7 +97,7 @@ def test_one_brokers_settings_are_stronger_than_those_of_all(admin: ottla.Admin)
 def test_a_group_has_settings_before_it_has_members(admin: ottla.Admin, unique: Callable[[str], str]) -> None:
     group = ottla.ConfigResource.group(unique("group"))
     admin.alter_configs(group, set={"consumer.session.timeout.ms": 50_000})
-    assert settings_of(admin, group, "consumer.session.timeout.ms") == ["50000"]
+    eventually(lambda: settings_of(admin, group, "consumer.session.timeout.ms") == ["50000"])
 
 
 def test_records_are_deleted_up_to_an_offset(admin: ottla.Admin, broker: Peer, topic: str) -> None:
