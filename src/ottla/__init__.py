@@ -10,7 +10,7 @@ from ottla.version import VERSION
 TYPE_CHECKING = False  # the spelling that type checkers accept, without the time that importing typing takes
 
 if TYPE_CHECKING:
-    from ottla.client.admin.acls import AclFilter, AclRule
+    from ottla.client.admin.acls import AclRule, AclRuleFilter
     from ottla.client.admin.client_metrics import PushingClient
     from ottla.client.admin.cluster import ClusterDescription
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.results import ResultList, Results
     from ottla.client.admin.tokens import TokenDescription
     from ottla.client.admin.topics import (
-        ConfigChange,
+        ConfigAlteration,
         ConfigEntry,
         ConfigResource,
         ConfigSynonym,
@@ -90,8 +90,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "AclFilter",
     "AclRule",
+    "AclRuleFilter",
     "ActiveProducer",
     "Admin",
     "AsyncAdmin",
@@ -108,7 +108,7 @@ __all__ = [
     "ClusterDescription",
     "ClusterFeatures",
     "CommitFailed",
-    "ConfigChange",
+    "ConfigAlteration",
     "ConfigEntry",
     "ConfigResource",
     "ConfigSynonym",
@@ -186,9 +186,9 @@ __all__ = [
 _HOMES = {
     "ottla.client.admin.results": "ResultList Results",
     "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
-    "ottla.client.admin.acls": "AclFilter AclRule",
+    "ottla.client.admin.acls": "AclRuleFilter AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsTasks Subtopology",
-    "ottla.client.admin.topics": "ConfigChange ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
+    "ottla.client.admin.topics": "ConfigAlteration ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
     "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",

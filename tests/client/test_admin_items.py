@@ -114,7 +114,7 @@ def test_partitions_that_do_not_exist_are_refused_at_once_beside_those_that_do(a
 
 def test_settings_of_several_resources_are_changed_and_described_together(admin: ottla.Admin, topic: str) -> None:
     known, unknown = ottla.ConfigResource.topic(topic), ottla.ConfigResource.topic(topic + "-not")
-    change = ottla.ConfigChange(set={"retention.ms": 5_000}, append={"cleanup.policy": "compact"})
+    change = ottla.ConfigAlteration(set={"retention.ms": 5_000}, append={"cleanup.policy": "compact"})
     altered = admin.alter_configs_of({known: change, unknown: change}, check=False)
     assert (list(altered), list(altered.errors)) == ([known], [unknown])
     node_id = admin.describe_cluster().nodes[0].node_id
@@ -156,7 +156,7 @@ def test_acls_are_found_by_host_and_operation_and_missing_rights_refuse_one_item
         described = alice.describe_topics("u", "t", authorized_operations=True, check=False)
         assert described["t"].authorized_operations == frozenset({"read", "write", "describe"})
         assert {name: error.code for name, error in described.errors.items()} == {"u": 29}
-        reading = ottla.AclFilter(user, "read")
+        reading = ottla.AclRuleFilter(user, "read")
         assert admin.delete_matching_acls(reading) == {reading: rules[:2]}
         assert admin.delete_acls(rules) == rules[2:]
 

@@ -53,7 +53,7 @@ class AclRule(NamedTuple):
     permission: str = "allow"
 
 
-class AclFilter(NamedTuple):
+class AclRuleFilter(NamedTuple):
     """A filter of ACLs, by the attributes of `AclRule`; None matches all. `pattern` "match" also selects wildcards and prefixes."""
 
     principal: str | None = None
@@ -89,7 +89,7 @@ def read_created(answer: CreateAclsResponse, rules: Iterable[AclRule]) -> Iterat
         yield rule, outcome(result.error_code, None, "Creating an ACL", result.error_message)
 
 
-def describe_request(wanted: AclFilter) -> DescribeAclsRequest:
+def describe_request(wanted: AclRuleFilter) -> DescribeAclsRequest:
     """Build the request for the ACLs that match a filter. Raises `SettingError`."""
     resource, pattern, operation, permission = _filter_numbers(wanted)
     return DescribeAclsRequest(
@@ -109,7 +109,7 @@ def read_rules(answer: DescribeAclsResponse) -> list[AclRule]:
     return sorted(_rule(acl, found) for found in answer.resources for acl in found.acls)
 
 
-def delete_request(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
+def delete_request(filters: Iterable[AclRuleFilter]) -> DeleteAclsRequest:
     """Build the request that deletes the ACLs that match `filters`. Raises `SettingError` for a word that Kafka does not have."""
     made = []
     for each in filters:
@@ -129,8 +129,8 @@ def delete_request(filters: Iterable[AclFilter]) -> DeleteAclsRequest:
 
 
 def read_deleted(
-    answer: DeleteAclsResponse, filters: Iterable[AclFilter]
-) -> Iterator[tuple[AclFilter, list[AclRule] | KafkaError]]:
+    answer: DeleteAclsResponse, filters: Iterable[AclRuleFilter]
+) -> Iterator[tuple[AclRuleFilter, list[AclRule] | KafkaError]]:
     """Yield (filter, its deleted ACLs, or an error) for the `filters` of the request, whose order the answer has."""
     for each, result in zip(filters, answer.filter_results, strict=False):
         refused = next((acl for acl in result.matching_acls if acl.error_code), result)
@@ -161,7 +161,7 @@ def _with_numbers(rules: Iterable[AclRule]) -> Iterator[tuple[AclRule, int, int,
         yield rule, resource, pattern, _number(OPERATIONS, rule.operation), _number(PERMISSIONS, rule.permission)
 
 
-def _filter_numbers(wanted: AclFilter) -> tuple[int, int, int, int]:
+def _filter_numbers(wanted: AclRuleFilter) -> tuple[int, int, int, int]:
     """Return Kafka's numbers of resource, pattern, operation and permission. Raises `TypeError`, `SettingError`."""
     for noun, value in (("principal", wanted.principal), ("The name of a resource", wanted.name), ("host", wanted.host)):
         if value is not None:

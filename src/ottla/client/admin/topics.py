@@ -286,7 +286,7 @@ def delete_ids_request(topic_ids: Iterable[bytes], timeout_ms: int) -> DeleteTop
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigChange:
+class ConfigAlteration:
     """Changes of settings of one resource. Settings that are not named stay as they are (KIP-339).
 
     `delete` restores defaults; `append` and `subtract` change settings that are lists.
@@ -303,7 +303,9 @@ class ConfigChange:
         return {SET: self.set, DELETE: deleted, APPEND: self.append, SUBTRACT: self.subtract}
 
 
-def alter_configs_request(changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool) -> IncrementalAlterConfigsRequest:
+def alter_configs_request(
+    changes: Mapping[ConfigResource, ConfigAlteration], *, validate_only: bool
+) -> IncrementalAlterConfigsRequest:
     """Build the request that changes settings of resources."""
     config = IncrementalAlterConfigsRequest.AlterableConfig
     altered = [
@@ -373,10 +375,10 @@ def checked_resource(given: object) -> ConfigResource:
     return given
 
 
-def checked_change(given: object) -> ConfigChange:
-    """Return `given` if it is a `ConfigChange`, otherwise raise `TypeError`."""
-    if not isinstance(given, ConfigChange):
-        raise TypeError(f"A change is a ConfigChange, such as ConfigChange(set={{'retention.ms': 1}}), not {short_repr(given)}.")
+def checked_change(given: object) -> ConfigAlteration:
+    """Return `given` if it is a `ConfigAlteration`, otherwise raise `TypeError`."""
+    if not isinstance(given, ConfigAlteration):
+        raise TypeError(f"A change is a ConfigAlteration, as ConfigAlteration(set={{'retention.ms': 1}}), not {short_repr(given)}.")
     return given
 
 

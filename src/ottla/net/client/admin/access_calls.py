@@ -11,7 +11,7 @@ from typing import Unpack
 
 from ottla.client import arguments
 from ottla.client.admin import acls, tokens, users
-from ottla.client.admin.acls import AclFilter, AclRule
+from ottla.client.admin.acls import AclRule, AclRuleFilter
 from ottla.client.admin.quotas import (
     ClientQuota,
     QuotaOf,
@@ -141,7 +141,7 @@ class AccessCalls(AdminCalls):
 
         `pattern` "match" selects the ACLs that apply to the resource `name`, by wildcards and prefixes, too (KIP-290).
         """
-        wanted = AclFilter(principal, operation, resource, name, pattern, host, permission)
+        wanted = AclRuleFilter(principal, operation, resource, name, pattern, host, permission)
         return await self._request_any(acls.describe_request(wanted), acls.read_rules)
 
     async def create_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> Results[AclRule, None]:
@@ -156,17 +156,19 @@ class AccessCalls(AdminCalls):
 
     async def delete_acls(self, rules: Iterable[AclRule], **options: Unpack[CallOptions]) -> ResultList[AclRule]:
         """Delete exactly these ACLs. Return the ACLs that existed and are deleted. The `errors` are by ACL."""
-        filters = [AclFilter(*rule) for rule in arguments.each_is(AclRule, "rules", rules)]
+        filters = [AclRuleFilter(*rule) for rule in arguments.each_is(AclRule, "rules", rules)]
         found = await self.delete_matching_acls(*filters, **options)
         deleted = sorted({rule for some in found.values() for rule in some})
         return ResultList(deleted, {AclRule(*map(str, each)): error for each, error in found.errors.items()})
 
-    async def delete_matching_acls(self, *filters: AclFilter, **options: Unpack[CallOptions]) -> Results[AclFilter, list[AclRule]]:
+    async def delete_matching_acls(
+        self, *filters: AclRuleFilter, **options: Unpack[CallOptions]
+    ) -> Results[AclRuleFilter, list[AclRule]]:
         """Delete all ACLs that match one of the filters. Return the deleted ACLs by filter."""
-        wanted = arguments.each_is(AclFilter, "filters", filters)
+        wanted = arguments.each_is(AclRuleFilter, "filters", filters)
         acls.delete_request(wanted)  # raises an exception for any wrong word before the first request
 
-        async def query(node_id: int, some: list[AclFilter]) -> Outcomes[AclFilter, list[AclRule]]:
+        async def query(node_id: int, some: list[AclRuleFilter]) -> Outcomes[AclRuleFilter, list[AclRule]]:
             return acls.read_deleted(await send(self._cluster, node_id, acls.delete_request(some)), some)
 
         return await self._query_items(wanted, on_controller(self._cluster), query, options, is_change=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Unpack
 
 from ottla.client.admin import topics as admin
-from ottla.client.admin.acls import AclFilter, AclRule
+from ottla.client.admin.acls import AclRule, AclRuleFilter
 from ottla.client.admin.client_metrics import PushingClient
 from ottla.client.admin.cluster import ClusterDescription
 from ottla.client.admin.features import ClusterFeatures
@@ -17,7 +17,15 @@ from ottla.client.admin.quotas import ClientQuota, QuotaOf
 from ottla.client.admin.replicas import LogDir, PartitionReassignment, Replica, ReplicaDirectories, TopicPartitionReplica
 from ottla.client.admin.results import CallOptions, ResultList, Results
 from ottla.client.admin.tokens import AT_ONCE_MS, BROKER_DEFAULT_MS, TokenDescription
-from ottla.client.admin.topics import ConfigChange, ConfigEntry, ConfigResource, ConfigValue, CreatedTopic, NewPartitions, NewTopic
+from ottla.client.admin.topics import (
+    ConfigAlteration,
+    ConfigEntry,
+    ConfigResource,
+    ConfigValue,
+    CreatedTopic,
+    NewPartitions,
+    NewTopic,
+)
 from ottla.client.admin.transactions import (
     ANY_DURATION,
     ActiveProducer,
@@ -170,7 +178,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         )
 
     def alter_configs_of(
-        self, changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool = False, **options: Unpack[CallOptions]
+        self, changes: Mapping[ConfigResource, ConfigAlteration], *, validate_only: bool = False, **options: Unpack[CallOptions]
     ) -> Results[ConfigResource, None]:
         """Change settings of several resources, as `alter_configs` does. Settings of a broker are changed by this broker."""
         return self._background.run(self._async.alter_configs_of(changes, validate_only=validate_only, **options))
@@ -623,7 +631,9 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Delete exactly these ACLs. Return the ACLs that existed and are deleted. The `errors` are by ACL."""
         return self._background.run(self._async.delete_acls(rules, **options))
 
-    def delete_matching_acls(self, *filters: AclFilter, **options: Unpack[CallOptions]) -> Results[AclFilter, list[AclRule]]:
+    def delete_matching_acls(
+        self, *filters: AclRuleFilter, **options: Unpack[CallOptions]
+    ) -> Results[AclRuleFilter, list[AclRule]]:
         """Delete all ACLs that match one of the filters. Return the deleted ACLs by filter."""
         return self._background.run(self._async.delete_matching_acls(*filters, **options))
 

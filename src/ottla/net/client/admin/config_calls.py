@@ -8,7 +8,7 @@ from typing import Unpack
 from ottla.client import arguments
 from ottla.client.admin import topics as admin
 from ottla.client.admin.results import CallOptions, Results
-from ottla.client.admin.topics import ConfigChange, ConfigEntry, ConfigResource, ConfigValue
+from ottla.client.admin.topics import ConfigAlteration, ConfigEntry, ConfigResource, ConfigValue
 from ottla.client.arguments import topic_name
 from ottla.net.client.admin.bulk import Locate, Outcomes, on_any, on_controller, on_nodes, send
 from ottla.net.client.admin.calls import AdminCalls
@@ -35,11 +35,11 @@ class ConfigCalls(AdminCalls):
         `cleanup.policy`. With `validate_only`, nothing changes. Raises `BrokerError` (INVALID_CONFIG) for a value that the broker
         refuses, and `UnknownTopic`.
         """
-        change = ConfigChange(set or {}, delete, append or {}, subtract or {})
+        change = ConfigAlteration(set or {}, delete, append or {}, subtract or {})
         await self.alter_configs_of({admin.checked_resource(resource): change}, validate_only=validate_only)
 
     async def alter_configs_of(
-        self, changes: Mapping[ConfigResource, ConfigChange], *, validate_only: bool = False, **options: Unpack[CallOptions]
+        self, changes: Mapping[ConfigResource, ConfigAlteration], *, validate_only: bool = False, **options: Unpack[CallOptions]
     ) -> Results[ConfigResource, None]:
         """Change settings of several resources, as `alter_configs` does. Settings of a broker are changed by this broker."""
         cluster = self._cluster
