@@ -30,8 +30,8 @@ READERS, COPIERS = "readers", "copiers"
 LOOK_MS = 200
 LATE_MS = 4_000
 """So late may a request arrive that was sent in trouble."""
-PATIENCE_MS = 120_000
-"""So long, in simulated time and in peace, may it take until everything is written, read and closed."""
+PATIENCE_MS = 60_000
+"""So long, in simulated time and in peace, may nothing be read or committed until everything is written, read and closed."""
 CLUSTER_EACH = 12
 """Every twelfth seed has three brokers."""
 MOST_CALLBACKS = 20_000
@@ -216,13 +216,20 @@ class ClientLife:
         return result
 
     def _await(self, what: str, until: Callable[[], bool]) -> None:
-        if not self._run(PATIENCE_MS, until):
-            if self.brokers.is_well():  # perhaps something else is the reason
-                logs = self.brokers.logs(self._places(*self.topics))
-                self.ledger.check_transactions(logs, is_over=False)
-                self.ledger.check_consumers(logs, is_over=False)
-                self._raise_violation()
-            raise Violation(f"progress once quiet: {what}: not in {PATIENCE_MS} ms of peace; {self._undone()}")
+        """Wait as long as records are read and offsets are committed in each `PATIENCE_MS`."""
+        so_far = None
+        while so_far != (so_far := self._read_so_far()):
+            if self._run(PATIENCE_MS, until):
+                return
+        if self.brokers.is_well():  # perhaps something else is the reason
+            logs = self.brokers.logs(self._places(*self.topics))
+            self.ledger.check_transactions(logs, is_over=False)
+            self.ledger.check_consumers(logs, is_over=False)
+            self._raise_violation()
+        raise Violation(f"progress once quiet: {what}: not in {PATIENCE_MS} ms of peace; {self._undone()}")
+
+    def _read_so_far(self) -> tuple[int, int]:
+        return sum(map(len, self.ledger.seen.values())), len(self.ledger.commits)
 
     def _undone(self) -> str:
         left = [each.name for each in self.programs if not each.is_done]
