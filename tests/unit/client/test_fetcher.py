@@ -141,6 +141,22 @@ def test_an_answer_to_before_a_seek_is_dropped() -> None:
     assert asked(made.fetches(0)[0].request) == {A: 50}
 
 
+def test_an_answer_to_before_a_partition_was_taken_away_and_given_back_is_dropped() -> None:
+    """Its fetch began behind what was buffered and dropped: those records would be left out."""
+    made = reading(A)
+    [fetch] = made.fetches(0)
+    made.on_answer(fetch, answer({A: batch(0, [b"x"])}), 0)
+    assert made.next_chunk() is not None
+    [later] = made.fetches(0)
+    made.remove([A])
+    made.add([A])
+    made.seek(A, 0)
+    made.start([A])
+    made.on_answer(later, answer({A: batch(1, [b"y"])}), 0)
+    assert made.next_chunk() is None
+    assert asked(made.fetches(0)[0].request) == {A: 0}
+
+
 def test_what_is_buffered_of_a_partition_taken_away_is_dropped() -> None:
     made = reading(A, B)
     [fetch] = made.fetches(0)

@@ -57,7 +57,7 @@ class Chunk(NamedTuple):
 class Reading:
     """The fetch state of one partition. `position` is the next offset for the user, `fetch_offset` the next offset to fetch.
 
-    Each seek increments `turn`, so that answers to fetches before the seek are ignored.
+    Each seek gives another `turn`, so that answers to fetches before the seek are ignored.
     """
 
     where: TopicPartition
@@ -123,6 +123,8 @@ class Fetcher:
     _readings: dict[TopicPartition, Reading] = field(default_factory=dict)
     _chunks: deque[Chunk] = field(default_factory=deque)
     _in_flight: set[int] = field(default_factory=set)
+    _turns: int = 0
+    """The last turn of any partition. A partition that was removed and added again never gets an earlier turn of its own."""
     _waits: dict[int, int] = field(default_factory=dict)
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
@@ -203,7 +205,8 @@ class Fetcher:
         reading.position = reading.fetch_offset = UNKNOWN_OFFSET
         reading.reset_to = None
         reading.topic_id = NO_TOPIC_ID
-        reading.turn += 1
+        self._turns += 1
+        reading.turn = self._turns
         reading.buffered = 0
         return reading
 
