@@ -166,6 +166,7 @@ class ClientLife:
         self._end((ReadingProgram, CopyingProgram))
         self._run(LATE_MS)
         done_ms = self.world.now_ms - began_ms
+        self._await("brokers are well", self.brokers.is_well)
         self._check()
         ledger = self.ledger
         return ClientLifeResult(
@@ -403,7 +404,7 @@ class ClientLife:
 
     def _are_all_read(self) -> bool:
         """Return whether the offsets of all groups are at the ends of their partitions, or all records were handed out."""
-        if self.world.now_ms < self._asks_ms:
+        if self.world.now_ms < self._asks_ms or not self.brokers.is_well():
             return False
         self._asks_ms = self.world.now_ms + 5 * LOOK_MS
         wanted = self._readable(TOPIC)
