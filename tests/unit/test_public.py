@@ -59,9 +59,11 @@ OTHERS = {
     "TracebackType",
     "Unpack",
     "AdminKeywords",
+    "CallOptions",
+    "Replica",
     "Servers",
 }
-"""Names of the standard library, and aliases of types."""
+"""Names of the standard library, and types that only type checkers need."""
 
 
 def test_what_an_admin_takes_and_returns_is_exported() -> None:

@@ -1,6 +1,6 @@
-"""Interceptors of producers and consumers: objects of the user's that see and may replace records, in the order given.
+"""Interceptors of producers and consumers: objects of the user that get records and can replace them, in the order given.
 
-An exception of an interceptor is logged and changes nothing: the next one gets what it got. A module without threads and clock.
+An exception of an interceptor is logged, and the next interceptor gets the unchanged records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger("ottla.client")
 
 
 class ProducerRecord(NamedTuple):
-    """A record to send, with the arguments of `send`. `_replace` returns a changed one."""
+    """A record to send, with the arguments of `send`. `_replace` returns a changed copy."""
 
     topic: str
     value: Any = None
@@ -27,24 +27,24 @@ class ProducerRecord(NamedTuple):
 
 
 class OnSend(Protocol):
-    """An interceptor that gets each record before it is serialized, on the thread of `send`, and returns it or another one."""
+    """An interceptor that gets each record before serializers do, on the thread of `send`, and returns the record to send."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord: ...
 
 
 class OnAcknowledgement(Protocol):
-    """An interceptor that gets the outcome of each record, on the client's thread: its metadata, or the error that it failed with.
+    """An interceptor that gets the outcome of each record on the client's thread: its metadata or its error.
 
-    `record` is the one that was sent. For a record that `send` refused, this is called on the thread of `send`.
+    `record` is the record that the last `on_send` returned. For a record that `send` refused, the call is on the thread of `send`.
     """
 
     def on_acknowledgement(self, record: ProducerRecord, metadata: RecordMetadata | None, error: KafkaError | None) -> None: ...
 
 
 class OnConsume(Protocol):
-    """An interceptor that gets records before the user does, and returns them, some of them or others.
+    """An interceptor that gets records before the user does, and returns the records that the user gets.
 
-    The records are of one partition: those of one `poll`, or one by one in an iteration.
+    The records are of one partition: all that one `poll` takes from it, or one at a time in an iteration.
     """
 
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]: ...

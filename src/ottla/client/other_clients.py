@@ -1,4 +1,4 @@
-"""The names of confluent-kafka, kafka-python and aiokafka, and what Ottla's clients have in their place.
+"""The names of confluent-kafka, kafka-python and aiokafka, and their equivalents in Ottla's clients.
 
 Errors about unknown settings name the equivalent, and `tools/moving_pages.py` writes the tables of docs/from-*.md. Settings whose
 names differ by dots and underscores alone are not listed. The module is data, and imports nothing of Ottla.
@@ -491,7 +491,7 @@ ERRORS: Final[Mapping[str, Mapping[str, Here]]] = {
 
 
 _MISTAKES = {"topic": _TOPICS_FIRST}
-"""Names that no client has."""
+"""Names that no client has, but that programs use by mistake."""
 
 
 def find_method(kind: str, name: str) -> Here:

@@ -1,6 +1,6 @@
-"""Methods of other Kafka clients as attributes that are not there: the `AttributeError` names the equivalent.
+"""Methods of other Kafka clients, whose use raises an `AttributeError` that names Ottla's method.
 
-Classes do not have `__getattr__`, which would slow down each access to an attribute of theirs, in `send` too.
+The classes have no `__getattr__`, because it would slow down each access to an attribute, also in `send`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES = {
     "poll remove_group_members reset_configs reset_group_offsets set_sasl_credentials start "
     "wait_for_topics",
 }
-"""Methods of other clients, by Ottla's class. A class that has one of its own by this name keeps it."""
+"""Methods of other clients, by Ottla's class. A name that Ottla's class has itself is ignored."""
 
 
 class OtherName:
@@ -36,10 +36,10 @@ class OtherName:
 
 
 def missing_method(kind: str, name: str) -> str:
-    """Return the message about a method that the class `kind` does not have, and another client has."""
-    from ottla.client.other_clients import find_method  # of no use to a program without mistakes
+    """Return the message about a method that another client has, and the class `kind` does not have."""
+    from ottla.client.other_clients import find_method  # imported here, because only mistaken programs need it
 
-    if name == "start":  # a method of the asynchronous classes
+    if name == "start":  # the asynchronous classes have this method
         return f"{kind} has no method start; a blocking client is started when it is made."
     here = find_method(kind, name)
     note = here.note.replace("`", "")

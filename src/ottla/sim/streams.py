@@ -29,9 +29,8 @@ REFUSED_MS = 1
 class StreamFaults(Delays):
     """The faults of streams, as probabilities of each piece of bytes, or of each connection attempt (`refuse`).
 
-    `lose` breaks the connection; a part of the piece arrives before. `silence` lets no more bytes pass, in either direction, and
-    nobody notices. `split` delivers a piece in two parts. `window_bytes` is the number of bytes on the way above which a sender
-    must wait.
+    `lose` breaks the connection; a part of the piece arrives before. `silence` lets no more bytes pass in either direction, and
+    neither side gets an error. `split` delivers a piece in two parts. A sender waits while more than `window_bytes` are on the way.
     """
 
     longest_ms: int = 3_000
@@ -68,7 +67,7 @@ class StreamNetwork:
         host.when_ended.append(partial(self._reset, host))
 
     def _reset(self, host: Host) -> None:
-        """Break the streams of a broker that ended. After a power cut, its clients notice nothing."""
+        """Break the streams of a broker that ended. After a power cut, its clients get no error."""
         for stream in [each for each in self._open if each.host is host]:
             if host.was_power_cut:
                 stream.is_silent = True
@@ -80,7 +79,7 @@ class StreamNetwork:
             stream.hang_up()
 
     def silence_all(self) -> None:
-        """Let no more bytes pass on the streams that are open now. Neither side notices."""
+        """Let no more bytes pass on the streams that are open now. Neither side gets an error."""
         for stream in self._open:
             stream.is_silent = True
 

@@ -1,4 +1,4 @@
-"""The decision when a client forgets the brokers that it knows and begins again at its bootstrap servers (KIP-899, KIP-1102).
+"""The decision whether a client forgets the brokers that it knows and begins again at its bootstrap servers (KIP-899, KIP-1102).
 
 The brokers of a cluster can all be replaced while a client is idle. Its bootstrap servers, usually names that are resolved anew,
 then lead to the new brokers.
@@ -39,7 +39,7 @@ class MetadataRecovery:
             self._failing_since_ms = now_ms
 
     def record_answer(self) -> None:
-        """Record an answer to a metadata request, or that the brokers were forgotten."""
+        """Reset the time of failures, after an answer to a metadata request or once the brokers were forgotten."""
         self._failing_since_ms = None
 
     def is_due(self, now_ms: int) -> bool:

@@ -210,7 +210,7 @@ class Cursor:
             self._begin(self._rest)
 
     def pass_over(self) -> None:
-        """Count the next record as processed, although the user does not get it."""
+        """Skip the next record: count it as processed, although the user does not get it."""
         records = self.open()
         records.skip()
         records.settle()

@@ -1,4 +1,4 @@
-"""The choice of a consumer's cursor: one without deserializers and interceptors pays nothing for their existence."""
+"""The choice of a consumer's cursor class. A consumer without deserializers and interceptors gets the plain, fastest one."""
 
 from __future__ import annotations
 

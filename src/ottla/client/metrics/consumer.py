@@ -1,6 +1,6 @@
-"""The metrics of a consumer: fetches and records, of all topics, of each and of each partition, its group, and its polls.
+"""The metrics of a consumer: its fetches and records (in total, by topic, by partition), its group, and its polls.
 
-Everything is recorded for each answer, chunk or call, never for each record.
+Metrics are recorded once per response, chunk or call, never per record.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEARTBEATS: Final = {**event_names("heartbeat"), "heartbeat-response-time-max": 
 
 
 class _Consumed(NamedTuple):
-    """The samples of what was read of one topic, or of all."""
+    """The samples of the data read from one topic, or from all topics."""
 
     fetched: Samples
     size: Samples
@@ -51,14 +51,14 @@ class _Consumed(NamedTuple):
 
 
 class _Distance(NamedTuple):
-    """The samples of a partition's distance to its end and from its start."""
+    """The samples of a partition's lag (records before its end) and lead (records after its start)."""
 
     lag: Samples
     lead: Samples
 
 
 class PartitionState(NamedTuple):
-    """The state of a partition for its metrics. Unknown offsets are None, and the leader is replica -1."""
+    """The lag and the lead of a partition (None if unknown), and the replica that is fetched from: -1 is the leader."""
 
     lag: int | None
     lead: int | None
@@ -99,7 +99,7 @@ class FetchMetrics:
             self._all.fetched.record(sum(sizes.values()), now_ms)
 
     def on_chunk(self, where: TopicPartition, records: int, size_bytes: int, state: PartitionState, now_ms: float) -> None:
-        """Record that the user gets fetched records of a partition. `state` is the one after them."""
+        """Record that the user gets fetched records of a partition. `state` is the partition's state after these records."""
         for consumed in (self._all, self._topic(where.topic, now_ms)):
             consumed.records.record(records, now_ms)
             consumed.size.record(size_bytes, now_ms)

@@ -1,6 +1,6 @@
-"""The metrics of a producer: batches, records, retries and errors, of all topics and of each, and times of calls.
+"""The metrics of a producer: batches, records, retries and errors, in total and by topic, and durations of calls.
 
-Everything is recorded for each batch or request, never for each record.
+Metrics are recorded once per batch or request, never per record.
 """
 
 from __future__ import annotations

@@ -9,14 +9,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from ottla.client.metrics.samples import Samples, Sampling
 
 Kind: TypeAlias = Literal["gauge", "sum"]
-"""A gauge is a current value or a statistic of the last minute; a sum only grows."""
+"""A gauge is a current value or a statistic of recent windows; a sum only grows."""
 Tags: TypeAlias = tuple[tuple[str, str], ...]
 
 HOUR_S: Final = 3600
 
 
 class Metric(NamedTuple):
-    """One metric at one time. `value` is NaN before anything was measured."""
+    """One metric at one time. `value` is NaN if there is nothing to measure, such as the average of no values."""
 
     group: str
     name: str
@@ -26,7 +26,7 @@ class Metric(NamedTuple):
 
 
 class Statistic(NamedTuple):
-    """A way to read samples at a time in ms."""
+    """A value that is computed from samples: `read` gets the samples and the time in ms."""
 
     read: Callable[[Samples, float], float]
     kind: Kind = "gauge"
@@ -84,7 +84,7 @@ class MetricsSnapshot:
         ]
 
     def value(self, name: str, *, group: str | None = None, **tags: str | int) -> float:
-        """Return the value of a metric: of the one with the fewest tags that `find` returns. Raises `KeyError` without one."""
+        """Return the value of the metric that `find` returns; of several, the one with the fewest tags. Raises `KeyError`."""
         found = self.find(name, group=group, **tags)
         if not found:
             raise KeyError(f"There is no metric {name} now: snapshots are iterables of all metrics.")
@@ -114,7 +114,7 @@ class MetricsRegistry:
         self._sources: list[Callable[[float], Iterable[Metric]]] = []
 
     def samples(self, group: str, names: Mapping[str, Statistic], now_ms: float | None = None, **tags: str) -> Samples:
-        """Return the samples from which these metrics are read; new ones unless they are registered already."""
+        """Return the samples of these metrics. Register new samples if there are none."""
         key = (group, self.tags(**tags), tuple(names))
         known = self._samples.get(key)
         if known is None:
@@ -126,11 +126,11 @@ class MetricsRegistry:
         return Samples(self._sampling, now_ms)
 
     def gauge(self, group: str, name: str, read: Callable[[float], float], **tags: str) -> None:
-        """Register a metric whose value `read` returns, in place of an earlier one of this name. It gets the time in ms."""
+        """Register a metric whose value `read(now_ms)` returns. It replaces an earlier gauge with this name and these tags."""
         self._gauges[group, self.tags(**tags), name] = read
 
     def source(self, metrics: Callable[[float], Iterable[Metric]]) -> None:
-        """Add metrics that are computed for each snapshot, because they come and go."""
+        """Register a function of `now_ms` that yields metrics for each snapshot, such as metrics of the assigned partitions."""
         self._sources.append(metrics)
 
     def tags(self, **tags: str) -> Tags:
@@ -138,7 +138,7 @@ class MetricsRegistry:
         return (("client-id", self.client_id), *((key.replace("_", "-"), value) for key, value in tags.items()))
 
     def snapshot(self, now_ms: float, time_ms: int) -> MetricsSnapshot:
-        """Return all metrics. `now_ms` is the time of recordings, `time_ms` the wall clock's."""
+        """Return all metrics. `now_ms` is on the clock of recordings, `time_ms` on the wall clock."""
         metrics = [
             Metric(group, name, dict(tags), float(statistic.read(samples, now_ms)), statistic.kind)
             for (group, tags, _), (samples, names) in self._samples.items()

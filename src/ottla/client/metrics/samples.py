@@ -1,6 +1,6 @@
-"""Values recorded over recent time windows, as Kafka's clients sample them: rates, averages and extremes of the last minute.
+"""Values recorded over recent time windows, as Kafka's clients sample them: rates, averages and extremes.
 
-Times are arguments, in ms. A recording costs the same however many values were recorded before.
+Times are arguments, in ms. The cost of a recording does not grow with the number of values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Window:
 class Samples:
     """The values of one quantity: `total` and `count` since the start, and statistics of recent windows.
 
-    A window begins with the first value after the end of the window before. `last_ms` is the time of the last value, None before.
+    A window begins with the first value after the end of the previous window. `last_ms` is the time of the last value, or None.
     """
 
     __slots__ = ("_closed", "_count", "_least", "_most", "_sampling", "_start_ms", "_total", "count", "last_ms", "total")
@@ -78,7 +78,7 @@ class Samples:
         return [window for window in (*self._closed, self._window()) if window.start_ms > oldest_ms]
 
     def _per_second(self, amount: float, recent: list[_Window], now_ms: float) -> float:
-        """Return an amount per second. Windows that are not over yet count as whole, but for the last, as in Kafka's clients."""
+        """Return an amount per second. All windows but the last count with their full length, as in Kafka's clients."""
         window_ms = self._sampling.window_ms
         elapsed_ms = now_ms - recent[0].start_ms if recent else 0
         elapsed_ms += max(0, self._sampling.windows - 1 - int(elapsed_ms // window_ms)) * window_ms

@@ -1,7 +1,7 @@
-"""A client's push of its metrics to a broker that has subscribed to them (KIP-714), without sockets and clock.
+"""A client's push of its metrics to a broker that has subscribed to them (KIP-714), without sockets or clock.
 
 The client requests its subscription, pushes the metrics in OTLP at the subscription's interval, and requests the subscription again
-after an error, or as long as nothing is subscribed. Unlike in Kafka's Java client, a push that failed loses no delta.
+after an error, and while nothing is subscribed. Unlike in Kafka's Java client, the push after a failed one includes its deltas.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ POSSIBLE_CODECS: Final = (ZSTD, LZ4, GZIP, SNAPPY, NONE)
 FIRST_PUSH, SPREAD = 0.5, 1.0
 """The part of an interval after which the first push is sent: FIRST_PUSH, plus a random part of SPREAD."""
 FINAL: Final = frozenset({codes.INVALID_REQUEST, codes.INVALID_RECORD, codes.UNSUPPORTED_VERSION})
-"""The errors after which a client pushes no more."""
+"""The errors after which a client never pushes again."""
 AT_ONCE: Final = frozenset({codes.UNKNOWN_SUBSCRIPTION_ID, codes.UNSUPPORTED_COMPRESSION_TYPE})
 """The errors after which a client requests its subscription at once."""
 OWN_TAG: Final = "client-id"
@@ -55,7 +55,7 @@ Step = Wait | GetSubscription | PushMetrics
 
 
 def metric_name(metric: Metric) -> str:
-    """Return the name of a metric in OTLP, as Kafka's clients make it of group and name."""
+    """Return the name of a metric in OTLP, which Kafka's clients form from its group and name."""
     group = metric.group.removesuffix("-metrics").replace("-", ".")
     return f"org.apache.kafka.{group}.{metric.name.replace('-', '.')}"
 
@@ -66,7 +66,7 @@ class TelemetryPusher:
     def __init__(self, resource: Mapping[str, str], random: Callable[[], float], start_ms: int) -> None:
         self.instance_id = NO_INSTANCE
         self.is_over = False
-        """Whether no further request is sent, because a broker has refused one for good."""
+        """True after an error of `FINAL`: no further request is sent."""
         self._resource = resource
         self._random = random
         self._start_ms = self._pushed_ms = start_ms
@@ -154,7 +154,7 @@ class TelemetryPusher:
         self.skip(now_ms)
 
     def skip(self, now_ms: float) -> None:
-        """Wait for the next interval, because the metrics are pushed or too large, or no broker has answered."""
+        """Schedule the next push one interval from now."""
         self._next_ms = now_ms + self._interval_ms()
 
     def _interval_ms(self) -> int:

@@ -1,8 +1,8 @@
 """The accumulator, which collects records into batches. A partition's open batch is closed when it is full or has lingered.
 
 `append_quickly` runs once per record, everything else once per batch. User threads append while the event loop closes and finishes
-batches. Therefore every method takes the lock, and all changing state is private; `records.kernel_send` says why the quick one can
-do without.
+batches. Therefore all changing state is private, and every method but `append_quickly` takes the lock. `records.kernel_send` says
+why `append_quickly` needs no lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The buffers of finished batches, for the next ones: the system clears new pages, which takes longer than to write records."""
+"""Buffers of finished batches that new batches use again. A new buffer is slower, because the system clears its pages."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Final
 
 MOST_BUFFERS: Final = 16
 SMALLEST_BYTES: Final = 65_536
-"""Smaller buffers come from memory that the process has already."""
+"""The minimum size of a kept buffer. Smaller ones come from memory that the process already has."""
 
 
 def _references(buffers: deque[bytearray]) -> int:
-    """Return the number of references to the first buffer, with those of the look itself."""
+    """Return the number of references to the first buffer, including the references of this call."""
     return sys.getrefcount(buffers[0])
 
 
 _ALONE: Final = _references(deque([bytearray(1)]))
-"""Measured, because releases of Python differ in which references they count."""
+"""The result for a buffer without other references. It is measured, because releases of Python count differently."""
 
 
 class SpareBuffers:
-    """Buffers that batches have used. `pop` returns only one to which nothing refers any more, such as a socket or a request.
+    """Buffers of finished batches. `pop` returns a buffer only if nothing else refers to it, such as a socket or a request.
 
-    Its user holds a lock.
+    The caller of its methods holds a lock.
     """
 
     def __init__(self) -> None:
         self._buffers: deque[bytearray] = deque(maxlen=MOST_BUFFERS)
 
     def add(self, buffer: bytearray) -> None:
-        """Keep a buffer that its batch needs no longer soon. The oldest one goes if there are too many."""
+        """Keep the buffer of a batch that is finished or about to be. If there are too many buffers, drop the oldest."""
         if len(buffer) >= SMALLEST_BYTES:
             self._buffers.append(buffer)
 
     def pop(self) -> bytearray | None:
-        """Return the oldest buffer that is free; None if there is none."""
+        """Return the oldest buffer, or None if there is none or something still refers to it."""
         if not self._buffers or _references(self._buffers) > _ALONE:
             return None
         return self._buffers.popleft()

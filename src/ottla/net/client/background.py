@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class UserCalls:
-    """Functions that threads of a blocking client's user run while they wait for records, or when they do so next.
+    """Callbacks for the threads that use a blocking client. A thread runs them while it waits for records.
 
     `put`, `add_queue` and `remove_queue` run on the loop.
     """
@@ -28,7 +28,7 @@ class UserCalls:
         self._due: deque[Callable[[], None]] = deque()
 
     def put(self, function: Callable[[], None]) -> None:
-        """Let a waiting thread run a function, or the next one that waits."""
+        """Let a waiting thread run a function. If no thread waits, the next thread that waits runs it."""
         if self._queues:
             self._queues[-1].put(function)
         else:
@@ -44,7 +44,7 @@ class UserCalls:
             self._queues.remove(queue)
 
     def recover(self, queue: SimpleQueue[Any]) -> None:
-        """Keep the functions that a thread has left in its queue for the next thread, because it was interrupted."""
+        """Keep the functions that an interrupted thread has left in its queue. The next thread that waits runs them."""
         self.remove_queue(queue)
         with suppress(Empty):
             while not isinstance(left := queue.get_nowait(), asyncio.Task):
@@ -79,13 +79,13 @@ class _Call(Generic[Result]):
             self._user_calls.remove_queue(self.done)
 
     def wait(self) -> asyncio.Task[Result]:
-        """Return the task of the coroutine once it is done, and run what user calls put before."""
+        """Run the functions of `UserCalls` until the coroutine is done, and return its task."""
         while not isinstance(done := self.done.get(), asyncio.Task):
             done()
         return done
 
     def abandon(self) -> None:
-        """Cancel the coroutine, whose result no thread gets. Undo its effect if it ends with a result all the same."""
+        """Cancel the coroutine. If it returns a result nevertheless, call `undo`, because no thread gets the result."""
         if self._user_calls is not None:
             self._user_calls.recover(self.done)
         if self._task is None:

@@ -50,11 +50,11 @@ class BlockingClient(Generic[Client]):
         self._closed = False
 
     def _hand_over(self, function: Callable[[], None]) -> None:
-        """Let a thread of the user's run a function. This is called on the loop."""
+        """Let a thread that uses the client run a function. Call this on the loop."""
         self._user_calls.put(function)
 
     def _run_serving(self, work: Coroutine[object, None, Result], undo: Callable[[], None] | None = None) -> Result:
-        """Run a coroutine that waits for records. This thread runs what is handed over meanwhile."""
+        """Run a coroutine that waits for records. Meanwhile, this thread runs functions that are handed over."""
         return self._background.run(work, undo, self._user_calls)
 
     def __enter__(self) -> Self:

@@ -1,6 +1,6 @@
-"""OpenTelemetry for clients that ask for it: `Tracing` is an interceptor, and `Metering` a statistics callback.
+"""OpenTelemetry for clients: `Tracing` is an interceptor, and `Metering` a statistics callback.
 
-Both are objects that a program gives to its clients. So nothing is patched, and clients without them pay nothing. Names follow
+A program passes both to its clients. So nothing is patched, and other clients pay nothing. Names follow
 OpenTelemetry's semantic conventions for messaging. Needs opentelemetry-api (`pip install ottla[opentelemetry]`), which does nothing
 without an SDK.
 """
@@ -62,7 +62,7 @@ class Tracing:
         """The header `traceparent` of each record that is being sent -> its span."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Begin the span of a record, and add its context to the headers, in place of an older one."""
+        """Begin the span of a record, and write its context into the headers. It replaces an older context."""
         trace = self._trace
         attributes = self._of_operation("send", "send", record.topic) | _of_message(record.key, record.value)
         span = self._tracer.start_span(f"send {record.topic}", kind=trace.SpanKind.PRODUCER, attributes=attributes)
@@ -101,9 +101,9 @@ class Tracing:
 
     @contextmanager
     def process(self, record: ConsumerRecord[Any, Any]) -> Iterator[Span]:
-        """Return a context manager with the span of a record's processing, which is the current span meanwhile.
+        """Return a context manager with the span of a record's processing, which is the current span in the block.
 
-        The span has a link to the one that sent the record. Without a current span, it also is its child.
+        The span has a link to the span that sent the record, and is its child unless there is already a current span.
         """
         trace = self._trace
         attributes = self._of_operation("process", "process", record.topic) | _of_message(record.key, record.value)
@@ -132,7 +132,7 @@ class Tracing:
         }
 
     def _context(self, record: ConsumerRecord[Any, Any]) -> Context:
-        """Return the context in a record's headers; an empty one without."""
+        """Return the context in a record's headers; an empty context if they have none."""
         from opentelemetry.context import Context
 
         headers = {name: value.decode(errors="replace") for name, value in record.headers if value is not None}
@@ -145,7 +145,7 @@ class Tracing:
 
 
 def _of_message(key: object, value: object) -> Attributes:
-    """Return the attributes of a record's fields, of which only keys are shown, if they are text."""
+    """Return the attributes for a record's fields: its key if that is text, but never its value."""
     found: Attributes = {}
     if isinstance(key, bytes) and key.isascii():
         key = key.decode()

@@ -1,4 +1,4 @@
-"""The calls of `on_statistics` at intervals: on the loop of an asynchronous client, or on a thread of a blocking client's user."""
+"""The periodic calls of `on_statistics`: on the loop of an asynchronous client, or on the thread that uses a blocking client."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("ottla.client")
 
 
 class Statistics:
-    """The statistics callback of one client. Its exceptions are logged. A newer snapshot replaces one that no thread has taken."""
+    """The statistics callback of one client. Its exceptions are logged. Only the newest snapshot waits for a user's thread."""
 
     def __init__(self, on_statistics: Callable[[MetricsSnapshot], Awaitable[None] | None], interval_ms: int) -> None:
         self._function = on_statistics
@@ -24,7 +24,7 @@ class Statistics:
         self._latest: MetricsSnapshot | None = None
 
     def bind(self, hand_over: Callable[[Callable[[], None]], None]) -> None:
-        """Let `hand_over`, which is called on the loop, pass calls to a thread. Raises `SettingError` for a coroutine function."""
+        """Let `hand_over` pass the calls to a user's thread. Raises `SettingError` for a coroutine function."""
         if inspect.iscoroutinefunction(self._function):
             raise SettingError(
                 "on_statistics is a coroutine function, which a blocking client cannot await: use an asynchronous one."
@@ -35,11 +35,11 @@ class Statistics:
         """Call the callback at intervals, without end."""
         while True:
             await asyncio.sleep(self._interval_s)
-            is_due, self._latest = self._latest is not None, snapshot()
+            is_scheduled, self._latest = self._latest is not None, snapshot()
             if self._hand_over is None:
                 if (result := self._call()) is not None:
                     await self._wait_for(result)
-            elif not is_due:
+            elif not is_scheduled:
                 self._hand_over(self._call_on_thread)
 
     def _call_on_thread(self) -> None:
@@ -64,7 +64,7 @@ class Statistics:
 
 
 def statistics_of(settings: ObservedSettings) -> Statistics | None:
-    """Return the calls of a client's statistics callback, or None without one."""
+    """Return the statistics callback of a client with these settings, or None if it has none."""
     function = settings.on_statistics
     return None if function is None else Statistics(function, settings.statistics_interval_ms)
 

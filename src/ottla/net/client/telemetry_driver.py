@@ -1,6 +1,6 @@
-"""The driver of a client's pushes of metrics (KIP-714) over connections that the client has open anyway. It opens none.
+"""The driver of a client's pushes of metrics (KIP-714) over connections that the client has already opened.
 
-No broker that announces the requests: nothing is sent, and nothing wakes.
+If no connected broker announces the requests, the driver waits and sends nothing.
 """
 
 from __future__ import annotations

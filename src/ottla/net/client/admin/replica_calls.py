@@ -106,7 +106,7 @@ class ReplicaCalls(AdminCalls):
 
         asked = [replicas.checked_replica(each) for each in arguments.several("wanted", wanted)]
         locate: Locate[TopicPartitionReplica] = on_nodes(self._cluster, lambda replica: replica.node_id)
-        # A broker answers REPLICA_NOT_AVAILABLE, which others can retry, until somebody moves a replica to it.
+        # A broker answers REPLICA_NOT_AVAILABLE, until a replica is moved to it; elsewhere this error is retriable.
         final = frozenset({REPLICA_NOT_AVAILABLE})
         return await self._query_items(asked, locate, query, options, final_codes=final)
 

@@ -1,4 +1,4 @@
-"""The partitions that one consumer reads: where each begins, and the calls of rebalance listeners when partitions come and go."""
+"""The partitions that one consumer reads: their first positions, and the calls of rebalance listeners when they change."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class AssignmentDriver:
         self._settled = asyncio.Event()
         self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions())) if settings.group_id else None
         self.refused: KafkaError | None = None
-        """The error by which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
+        """The error with which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         self.member: GroupMember | None = self._new_member() if settings.group_id else None
         """The membership of the consumer's group, or None for a consumer without a group."""
 
@@ -104,7 +104,7 @@ class AssignmentDriver:
     async def adopt(self, partitions: list[TopicPartition]) -> None:
         """Begin to read these partitions, at the group's committed offsets or as `auto_offset_reset` says."""
         fetcher = self._reader.fetcher
-        # Without these offsets, nothing is assigned: the caller tries again.
+        # If this raises, nothing is assigned yet, and the caller tries again.
         committed = await self.member.fetch_committed(partitions) if self.member is not None else {}
         self._log_change("reads", partitions)
         fetcher.add(partitions)
@@ -118,10 +118,10 @@ class AssignmentDriver:
         finally:
             fetcher.start(partitions)
         self._reader.pump()
-        self._reader.wake()  # an iteration with ends looks at the new partitions
+        self._reader.wake()  # an iteration with ends must include the new partitions
 
     def begin_uncommitted(self, where: TopicPartition) -> None:
-        """Set the position of a partition without a committed offset as `auto_offset_reset` says; after "none", a poll raises."""
+        """Set the position of a partition without a committed offset by `auto_offset_reset`. With "none", the next poll raises."""
         timestamp = RESETS[self._settings.auto_offset_reset]
         if timestamp is not None:
             self._reader.fetcher.reset(where, timestamp)
@@ -134,7 +134,7 @@ class AssignmentDriver:
             self._reader.wake()
 
     def settle(self) -> None:
-        """Note that the user has processed all records that were handed out, so that a waiting revocation can go on."""
+        """Let a waiting revocation continue, because the user has processed all records that were handed out."""
         self._settled.set()
 
     async def _free(self, partitions: list[TopicPartition], timeout_ms: int) -> bool:
@@ -154,7 +154,7 @@ class AssignmentDriver:
         await self._remove(partitions, "revoked", self._listeners.on_revoked)
 
     async def commit_processed(self, partitions: list[TopicPartition]) -> None:
-        """Commit the processed records of these partitions, with auto-commit. A failure is not reported: they are read again."""
+        """Commit the processed records of these partitions, with auto-commit. A failure is ignored: the records are read again."""
         if self.member is not None and self._settings.enable_auto_commit:
             with suppress(KafkaError):
                 await self.member.commit(self._progress.processed_offsets(partitions), CLOSING_COMMIT_MS)

@@ -1,4 +1,4 @@
-"""The commits of one consumer: in the background, in the order of the calls, and at intervals."""
+"""The commits of one consumer: blocking, in the background and at intervals, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class CommitDriver:
         """The running calls of `on_commit`."""
 
     async def commit(self, member: GroupMember, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit offsets after the commits of the background. Raises `KafkaError`."""
+        """Commit offsets once earlier background commits have ended. Raises `KafkaError`."""
         if self._pending is not None:
             await asyncio.wait([self._pending])  # an older commit must not follow this one
         await member.commit(offsets)
 
     def begin(self, member: GroupMember, offsets: dict[TopicPartition, OffsetAndMetadata], on_commit: OnCommit | None) -> None:
-        """Commit offsets in the background, and call `on_commit` then. Without it, log a failure."""
+        """Commit offsets in the background, and then call `on_commit`. Without `on_commit`, log a failure."""
         self._pending = self._tasks.spawn(self._commit_after(self._pending, member, offsets, on_commit))
 
     async def _commit_after(
@@ -70,7 +70,7 @@ class CommitDriver:
         log.warning("group %s: offsets were not committed: %s", self._settings.group_id, error)
 
     async def finish(self) -> None:
-        """Wait for the commits of the background and their callbacks, at most `CLOSING_COMMIT_MS`."""
+        """Wait for background commits and their callbacks, at most `CLOSING_COMMIT_MS`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_COMMIT_MS / 1000):
                 if self._pending is not None:

@@ -203,9 +203,9 @@ class FetchDriver:
             self._tasks.soon(self.pump)
 
     async def offsets(
-        self, wanted: Mapping[TopicPartition, int], heard: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
+        self, wanted: Mapping[TopicPartition, int], found: Callable[[TopicPartition, OffsetAndTimestamp], None] = lambda *_: None
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return offsets by timestamp; retry while leaders move. `heard` is called with each offset as soon as it is found.
+        """Return offsets by timestamp; retry while leaders move. `found` is called with each offset as soon as it is found.
 
         Raises `KafkaError`.
         """
@@ -214,7 +214,7 @@ class FetchDriver:
         def request(part: Mapping[TopicPartition, int]) -> ListOffsetsRequest:
             return list_offsets_request(part, read_committed=settings.read_committed, timeout_ms=settings.request_timeout_ms)
 
-        return await request_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", received=heard)
+        return await request_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", received=found)
 
     def close(self) -> None:
         """Stop fetching, and wake a waiting `next_chunk`."""

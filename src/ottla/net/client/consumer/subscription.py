@@ -1,4 +1,4 @@
-"""The topics that one consumer subscribes to, by name or by pattern, and the watch over their metadata."""
+"""The topics that one consumer subscribes to, by name or by pattern, and the refreshes of their metadata."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SubscriptionDriver:
         self.topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
         self._resolved_there: SubscriptionPattern | None = None
-        """The expression that the coordinator resolves."""
+        """The pattern that the coordinator resolves, or None."""
         self._counts: dict[str, int] = {}
         """The partition counts of the topics when they were last subscribed to."""
         self._missing: set[str] = set()
@@ -40,7 +40,7 @@ class SubscriptionDriver:
         return not (self.topics or self._pattern or self._resolved_there)
 
     def all_topics(self) -> set[str]:
-        """Return the subscribed topics; with an expression that the coordinator resolves, the assigned topics."""
+        """Return the subscribed topics; with a pattern that the coordinator resolves, the topics of assigned partitions."""
         if self._resolved_there is not None:
             return {where.topic for where in self._assignment.partitions()}
         return set(self.topics)
@@ -59,7 +59,10 @@ class SubscriptionDriver:
         self._assignment.refused = None
 
     async def subscribe(self, topics: tuple[str, ...], pattern: re.Pattern[str] | None) -> None:
-        """Subscribe to topics, or to all topics whose whole name matches. Raises `KafkaError`, and then nothing has changed."""
+        """Subscribe to topics, or to all topics whose whole name matches `pattern`.
+
+        Raises `KafkaError`. If brokers return no metadata, the old subscription stays.
+        """
         if pattern is not None:
             await self._cluster.retry(lambda: self._cluster.refresh(None))
             topics = tuple(self._matching_topics(pattern))

@@ -1,4 +1,4 @@
-"""The interceptors of one producer: what `send` does with them. A producer without interceptors has a `send` that knows none."""
+"""The calls of a producer's interceptors around `send`. The `send` of a producer without interceptors does not check for them."""
 
 from __future__ import annotations
 
