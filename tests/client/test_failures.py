@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -131,29 +132,62 @@ def test_an_exception_of_on_revoked_reaches_poll(broker: Peer, topic: str, uniqu
     one.close()
 
 
-def test_an_exception_of_a_delivery_callback_reaches_the_next_call_and_ends_the_producer(broker: Peer, topic: str) -> None:
+@pytest.mark.parametrize("error", [MineError(), ottla.KafkaError("mine"), SystemExit(3), asyncio.CancelledError()])
+def test_an_exception_of_a_delivery_callback_reaches_the_next_flush_and_concerns_no_record(
+    broker: Peer, topic: str, error: BaseException
+) -> None:
     def broken(delivery: ottla.Delivery) -> None:
-        raise MineError
+        raise error
 
-    producer = ottla.Producer(broker.address, linger_ms=200)
-    delivery = producer.send(topic, b"1", partition=0)
-    delivery.add_done_callback(broken)
-    late = [producer.send(topic, b"2", partition=1)]
-    assert delivery.result(20).offset == 0
-    with pytest.raises(MineError):
-        send_until_it_fails(producer, topic, late)
-    with pytest.raises(ottla.Closed, match="MineError"):
-        producer.send(topic, b"4")
-    for other in late:
-        eventually(other.done)
-    producer.close()
-    assert "ottla-producer" not in ours()
+    with ottla.Producer(broker.address, linger_ms=200) as producer:
+        sent = [producer.send(topic, b"1", partition=partition) for partition in range(3)]
+        for each in (*sent, *sent):
+            each.add_done_callback(broken)
+        for delivery in sent:
+            assert delivery.result(20).offset == 0
+        with pytest.raises(type(error)):
+            producer.flush()
+        assert producer.send(topic, b"2", partition=0).result(20).offset == 1
+        producer.flush()
+        sent[0].add_done_callback(broken)  # at once
+        with pytest.raises(type(error)):
+            producer.poll()
+        with pytest.raises(TypeError, match="takes a function of the record's Delivery, not 5"):
+            sent[0].add_done_callback(5)  # type: ignore[arg-type]  # the mistake
 
 
-def send_until_it_fails(producer: ottla.Producer, topic: str, sent: list[ottla.Delivery]) -> None:
-    while True:
-        sent.append(producer.send(topic, b"3", partition=1))
-        time.sleep(0.01)
+def test_the_error_of_an_asynchronous_callback_keeps_no_other_from_being_called(broker: Peer, topic: str) -> None:
+    def broken(delivery: ottla.Delivery) -> None:
+        raise asyncio.CancelledError
+
+    async def main() -> None:
+        called = asyncio.Event()
+        async with ottla.AsyncProducer(broker.address, linger_ms=100) as producer:
+            for on_delivery in (broken, lambda delivery: called.set()):
+                await producer.send(topic, b"1", partition=0, on_delivery=on_delivery)
+            await asyncio.wait_for(called.wait(), 20)
+            with pytest.raises(asyncio.CancelledError):
+                await producer.flush()
+
+    asyncio.run(main())
+
+
+def test_a_topic_can_be_a_string_of_a_subclass(broker: Peer, topic: str) -> None:
+    [name] = StrEnum("Name", {"TOPIC": topic})
+    with ottla.Producer(broker.address) as producer:
+        assert producer.send(name, b"1", partition=0).result(20).offset == 0
+        assert producer.send_values(name, [b"2"], partition=0)[0][0].result(20).offset == 1
+        assert type(producer.send(name, b"3", partition=0).topic) is str
+    with ottla.Consumer(name, bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:
+        assert [record.value for record in consumer.records(until={(topic, 0): 3})] == [b"1", b"2", b"3"]
+
+
+def test_time_limits_of_any_size_are_accepted(broker: Peer, topic: str) -> None:
+    with ottla.Producer(broker.address, linger_ms=50) as producer:
+        assert producer.send(topic, b"1").result(float("inf")).offset == 0
+        producer.send(topic, b"1", on_delivery=lambda delivery: None)
+        assert producer.poll(1 << 60) == 1
+        producer.flush(1 << 60)
 
 
 def test_a_failure_that_nobody_has_heard_of_is_raised_by_close(broker: Peer, topic: str) -> None:

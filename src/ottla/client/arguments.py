@@ -17,6 +17,7 @@ from ottla.errors import SettingError
 MOST_OFFSET: Final = (1 << 63) - 1
 
 Name = TypeVar("Name")
+_YEAR_S = 366 * 24 * 3600
 _PLACE = "A partition is a topic's name and a number, such as ('flights', 0)"
 _PLAUSIBLE = re.compile(r"[^\s/\\,:\0]{1,249}")
 """The names that are checked by brokers alone: those of Kafka 0.7 allow more characters than today's."""
@@ -97,6 +98,11 @@ def timeout(name: str, value: object) -> int | None:
     return None if value is None else whole(name, value)
 
 
+def waitable(seconds: float | None) -> float | None:
+    """Return a time limit that locks accept: None, no limit, for one of more than a year."""
+    return None if seconds is None or seconds > _YEAR_S else seconds
+
+
 def timestamp(value: object) -> int:
     """Return a timestamp in ms since 1970. A negative value is Kafka's constant for an end of the log.
 
@@ -156,10 +162,15 @@ def each_is(kind: type[Name], name: str, given: Iterable[Name]) -> list[Name]:
     return found
 
 
+def plain(given: str) -> str:
+    """Return a string of a subclass, such as a member of an `enum.StrEnum`, as a `str`, which kernels and wire format require."""
+    return given if type(given) is str else str.__str__(given)
+
+
 def text(name: str, given: object, *, shown: bool = True) -> str:
     """Return `given` if it is a string, otherwise raise `TypeError` with the argument's `name`, and with the value if `shown`."""
     if isinstance(given, str):
-        return given
+        return plain(given)
     if not shown:
         raise TypeError(f"{name} is a string, not a {type(given).__name__}.")
     hint = ": give several one by one, such as by *names" if isinstance(given, list | tuple | set | frozenset) else ""

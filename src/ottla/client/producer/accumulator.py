@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Final, NamedTuple
 
-from ottla.client.arguments import short_repr
+from ottla.client.arguments import short_repr, whole
 from ottla.client.errors import BrokerError, KafkaError, SettingError
 from ottla.client.producer.partitioner import UNKNOWN, Partitioner
 from ottla.client.producer.spare_buffers import SpareBuffers
@@ -146,21 +146,21 @@ class RecordFields(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: Headers | None
+    timestamp_ms: int | None
 
 
-def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: object) -> RecordFields:
+def checked_record(key: object, value: object, headers: Iterable[object] | None, timestamp_ms: int | None) -> RecordFields:
     """Copy a record's arguments into fields for a batch, because the caller may change them before the batch is built.
 
     Raises `TypeError` for a value that a record cannot hold. Raises `SettingError` for a timestamp out of range, and for a header
     name that cannot be encoded as UTF-8.
     """
-    if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and 0 <= timestamp_ms < 1 << 63):
-        wrong = SettingError if isinstance(timestamp_ms, int) else TypeError
-        raise wrong(f"A record's timestamp_ms is a whole number of ms since 1970, not {timestamp_ms!r}.")
+    if timestamp_ms is not None:
+        timestamp_ms = whole("A record's timestamp_ms", timestamp_ms, hint=": give the ms since 1970")
     if headers is not None and (not isinstance(headers, Iterable) or isinstance(headers, str | bytes | Mapping)):
         raise TypeError(f"A record's headers are a list of pairs of a string and bytes or None, not {short_repr(headers)}.")
     copied = tuple(_checked_header(header) for header in headers or ())
-    return RecordFields(_checked_bytes("key", key), _checked_bytes("value", value), copied)
+    return RecordFields(_checked_bytes("key", key), _checked_bytes("value", value), copied, timestamp_ms)
 
 
 def _checked_bytes(name: str, given: object) -> bytes | None:

@@ -157,7 +157,7 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         given = {**settings, **servers}
         self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
-        self._callbacks = AwaitedCallbacks()
+        self._callbacks = AwaitedCallbacks(self._driver.callback_errors)
         self._statistics = statistics_of(self._driver.settings)
         self._interception = Interception(ProducerInterceptors(self._driver.settings.interceptors))
         if self._driver.settings.interceptors:

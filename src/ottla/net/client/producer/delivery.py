@@ -9,10 +9,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ottla.client.arguments import short_repr
+from ottla.client.arguments import short_repr, waitable
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.producer.accumulator import PendingBatch
-from ottla.client.types import RecordMetadata
+from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records import kernel_send
 
 if TYPE_CHECKING:
@@ -42,9 +42,22 @@ def arrival(batch: PendingBatch) -> asyncio.Future[None]:
 
 
 class AwaitableBatch(PendingBatch):
-    """A batch for whose outcome threads and tasks can wait."""
+    """A batch for whose outcome threads and tasks can wait. `call_back` calls a callback, and raises nothing."""
 
-    __slots__ = ()
+    __slots__ = ("_call_back",)
+
+    def __init__(
+        self,
+        where: TopicPartition,
+        close_ms: int,
+        deadline_ms: int,
+        limit: int,
+        out: bytearray | None = None,
+        *,
+        call_back: Callable[[Callable[[Delivery], object], Delivery], None],
+    ) -> None:
+        super().__init__(where, close_ms, deadline_ms, limit, out)
+        self._call_back = call_back
 
     def result(self, index: int, timeout: float | None) -> RecordMetadata:
         """Return the outcome of record `index`. Wait for it up to `timeout` seconds; None waits without limit."""
@@ -53,13 +66,15 @@ class AwaitableBatch(PendingBatch):
         if not self.done:
             arrived = threading.Event()
             self.watch(arrived.set)
-            if not arrived.wait(timeout):
+            if not arrived.wait(waitable(timeout)):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
         return self.outcome(index)
 
     def call_when_done(self, callback: Callable[[Delivery], object], delivery: Delivery) -> None:
-        """Call `callback(delivery)` once the batch is done, on the client's thread or at once."""
-        self.watch(partial(callback, delivery))
+        """Call `callback(delivery)` once the batch is done, on the client's thread or at once. Raises `TypeError`."""
+        if not callable(callback):
+            raise TypeError(f"add_done_callback() takes a function of the record's Delivery, not {short_repr(callback)}.")
+        self.watch(partial(self._call_back, callback, delivery))
 
     def arrive(self, index: int) -> Generator[None, None, RecordMetadata]:
         """Wait on the running loop for the outcome of record `index`, and return it."""

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 
-from ottla.client.arguments import short_repr
+from ottla.client.arguments import short_repr, waitable
 from ottla.client.errors import TimedOut
 from ottla.net.client.producer.delivery import Delivery
 
@@ -32,15 +32,25 @@ def check_callback(on_delivery: object) -> OnDelivery:
     return on_delivery
 
 
-class _FirstError:
+class CallbackErrors:
     """The first exception of a callback since the last `check`."""
 
     def __init__(self) -> None:
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
-    def note(self, error: Exception, delivery: Delivery) -> None:
-        log.error("on_delivery of a record of topic %s raised an exception", delivery.topic, exc_info=error)
+    def note(self, error: BaseException, delivery: Delivery) -> None:
+        """Log an exception of a callback, and keep the first for `check`."""
+        log.error("a callback of a record of topic %s raised an exception", delivery.topic, exc_info=error)
         self._error = self._error or error
+
+    def call(self, callback: OnDelivery, delivery: Delivery) -> None:
+        """Call a callback, possibly on the client's thread, and note its exception."""
+        try:
+            callback(delivery)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() would end the client's thread, for which other threads wait
+            self.note(error, delivery)
 
     def check(self) -> None:
         """Raise the first exception of a callback since the last call."""
@@ -49,11 +59,12 @@ class _FirstError:
             raise error
 
 
-class DeliveryCallbacks(_FirstError):
+class DeliveryCallbacks:
     """The due callbacks of a blocking producer, until one of the user's threads calls them. Any thread may add some."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, errors: CallbackErrors) -> None:
+        self._errors = errors
+        self.check = errors.check
         self._due: queue.SimpleQueue[tuple[OnDelivery, Delivery] | Callable[[], None]] = queue.SimpleQueue()
 
     def put(self, function: Callable[[], None]) -> None:
@@ -68,7 +79,7 @@ class DeliveryCallbacks(_FirstError):
         """Call all due callbacks, and return their number. Wait up to `timeout_s` seconds for the first."""
         count = 0
         try:
-            item = self._due.get(timeout=timeout_s) if timeout_s else self._due.get_nowait()
+            item = self._due.get(timeout=waitable(timeout_s)) if timeout_s else self._due.get_nowait()
             while True:
                 if isinstance(item, tuple):
                     count += 1
@@ -83,14 +94,15 @@ class DeliveryCallbacks(_FirstError):
         try:
             on_delivery(delivery)
         except Exception as error:
-            self.note(error, delivery)
+            self._errors.note(error, delivery)
 
 
-class AwaitedCallbacks(_FirstError):
+class AwaitedCallbacks:
     """The callbacks of an asynchronous producer, called on the loop of the producer. What they return is awaited."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, errors: CallbackErrors) -> None:
+        self._errors = errors
+        self.check = errors.check
         self._due: deque[tuple[OnDelivery, Delivery]] = deque()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -110,8 +122,8 @@ class AwaitedCallbacks(_FirstError):
             on_delivery, delivery = self._due.popleft()
             try:
                 result = on_delivery(delivery)
-            except Exception as error:
-                self.note(error, delivery)
+            except (Exception, asyncio.CancelledError) as error:
+                self._errors.note(error, delivery)
                 continue
             if inspect.isawaitable(result):
                 task = asyncio.get_running_loop().create_task(self._wait_for(result, delivery))
@@ -123,7 +135,7 @@ class AwaitedCallbacks(_FirstError):
         try:
             await result
         except Exception as error:
-            self.note(error, delivery)
+            self._errors.note(error, delivery)
 
     async def finish(self, timeout_s: float | None = None, *, cancel: bool = False) -> None:
         """Call what is due, and wait for all callbacks. Raises `TimedOut`, or with `cancel` cancels those that take longer."""

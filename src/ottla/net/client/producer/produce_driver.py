@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from typing import Any
 
-from ottla.client.arguments import short_repr, topic_name, whole
+from ottla.client.arguments import plain, short_repr, topic_name, whole
 from ottla.client.errors import Closed, DeliveryFailed, FlushTimedOut, KafkaError, Purged, SettingError, TimedOut, TransactionError
 from ottla.client.metrics.producer import ProducerMetrics
 from ottla.client.metrics.registry import MetricsSnapshot
@@ -31,6 +31,7 @@ from ottla.net.client.cluster import now_ms
 from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.delivery import AwaitableBatch, Delivery, SentRows, arrival
+from ottla.net.client.producer.delivery_callbacks import CallbackErrors
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
@@ -73,6 +74,7 @@ class ProduceDriver:
         name = settings.transactional_id
         self._machine = ProducerTransactions(name, settings.transaction_timeout_ms) if name is not None else None
         self._losses = Losses(threading.Lock())
+        self.callback_errors = CallbackErrors()
         self._codec = COMPRESSIONS["none" if settings.is_of_0_7 else settings.compression_type]  # with 0.7, the link compresses
         self._own_partitioner = settings.partitioner
         self._closed = self._closing = self._is_close_claimed = False
@@ -145,7 +147,7 @@ class ProduceDriver:
             has_own_partitions=settings.is_of_0_7 or settings.partitioner is not None,
             check=self._machine.check_open if self._machine is not None else None,
             lock=threading.Lock(),
-            opener=AwaitableBatch,
+            opener=partial(AwaitableBatch, call_back=self.callback_errors.call),
         )
 
     def _new_transactions(self, machine: ProducerTransactions) -> TransactionDriver:
@@ -183,9 +185,12 @@ class ProduceDriver:
         Call `pump` afterwards if the index of the delivery is 0. Return None if `load_metadata` must be called first.
         """
         if headers is not None or timestamp_ms is not None or type(value) not in PLAIN or type(key) not in PLAIN:
-            key, value, headers = checked_record(key, value, headers, timestamp_ms)
+            key, value, headers, timestamp_ms = checked_record(key, value, headers, timestamp_ms)
+        if not isinstance(topic, str):
+            return None
+        topic = plain(topic)
         metadata = self._cluster.metadata
-        count = metadata.partition_count(topic) if isinstance(topic, str) else 0
+        count = metadata.partition_count(topic)
         if not count:
             return None
         if partition is not None:
@@ -198,8 +203,11 @@ class ProduceDriver:
 
     def extend(self, topic: str, rows: Rows, start: int, stop: int, partition: int | None) -> list[SentRows] | None:
         """Add rows to batches, on any thread: as `append`, for the first rows up to one that is too large."""
+        if not isinstance(topic, str):
+            return None
+        topic = plain(topic)
         metadata = self._cluster.metadata
-        count = metadata.partition_count(topic) if isinstance(topic, str) else 0
+        count = metadata.partition_count(topic)
         if not count:
             return None
         if partition is not None:
