@@ -68,7 +68,7 @@ GOALS: Mapping[str, Sequence[Wanted]] = {
 
 @dataclass(frozen=True)
 class Sizes:
-    """The number of records of each task; those of 1 KB are a fifth."""
+    """The number of records of 100 B of each task. There are a fifth as many records of 1 KB."""
 
     sent: int = 400_000
     queued: int = 2_000_000
@@ -81,7 +81,7 @@ class Sizes:
 
 
 def row_jobs(server: Server, sizes: Sizes) -> Iterator[tuple[str, Job]]:
-    """Yield the name of each row, and its job but for the client."""
+    """Yield the name of each row, and its job without a client."""
     base = Job("", "", server.address, "written", 0)
     for size, label in SIZES.items():
         share = size // 100 // 2 or 1

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ottla.client.other_clients import CLASSES, ERRORS, METHODS, SETTINGS, Here
+from ottla.client.other_clients import CLASSES, ERRORS, METHODS, SETTINGS, Equivalent
 
 MARKED = re.compile(r"(<!-- names: (\w+) (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 PAGES = [Path(__file__).parents[1] / "docs" / f"from-{library}.md" for library in SETTINGS]
@@ -29,7 +29,7 @@ def _table(kind: str, of: str) -> Iterator[str]:
     else:
         yield f"| {of} | Ottla | difference |"
     yield "|---|---|---|"
-    names: Mapping[str, Here] = {"settings": SETTINGS, "methods": METHODS, "errors": ERRORS}[kind][of]
+    names: Mapping[str, Equivalent] = {"settings": SETTINGS, "methods": METHODS, "errors": ERRORS}[kind][of]
     for name, here in names.items():
         ours = f"`{here.name}`" if here.name else "none"
         yield f"| `{name}` | {ours} | {here.note} |" if here.note else f"| `{name}` | {ours} | |"

@@ -1,4 +1,4 @@
-"""The shipped clients in a bad world: producers, groups of consumers and brokers live through trouble, then peace.
+"""The shipped clients in simulation: producers, groups of consumers and brokers, first with faults and then without.
 
     python -m tests.sim.clients --seeds 10000     seeds 0 to 9999 on all processors
     python -m tests.sim.clients --seed 17         one seed again, with what happens in it

@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """The records that were sent in a transaction, and its outcome as far as the program was told it."""
+    """The records that were sent in a transaction, and the outcome that the program got."""
 
     values: list[bytes] = field(default_factory=list)
     outcome: str = OPEN

@@ -1,4 +1,4 @@
-"""Brokers that answer wrongly: with an error for no reason, after or instead of what was asked, or with metadata of the past."""
+"""Brokers that answer wrongly: with an error although the request was served, or was not tried, or with old metadata."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MOST_PAST = 4
 
 @dataclass(slots=True)
 class Lies:
-    """The probabilities of a wrong answer (`error`) and of metadata of the past (`stale`)."""
+    """The probabilities of an error without reason (`error`) and of old metadata (`stale`), for each answer."""
 
     error: float = 0.0
     stale: float = 0.0

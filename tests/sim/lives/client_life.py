@@ -1,7 +1,7 @@
-"""One seed of the shipped clients: programs and brokers live through trouble, then peace; then everything is checked.
+"""One simulated run of the shipped clients and brokers: a time with faults, then a time without, then all checks.
 
-Everything comes from the seed. The clients are `AsyncProducer` and `AsyncConsumer` on simulated event loops, over streams of bytes
-to brokers that are the shipped ones. `client_ledger` knows what must be true.
+The seed decides everything. `AsyncProducer` and `AsyncConsumer` run on simulated event loops, over simulated streams to the shipped
+brokers. `client_ledger` has the checks.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ TOPIC, COPY = "in", "out"
 READERS, COPIERS = "readers", "copiers"
 LOOK_MS = 200
 LATE_MS = 4_000
-"""So late may a request arrive that was sent in trouble."""
+"""The longest delay, in ms, of a request that was sent during the faults."""
 PATIENCE_MS = 60_000
-"""So long, in simulated time and in peace, may nothing be read or committed until everything is written, read and closed."""
+"""The longest simulated time, in ms after the faults, without a read or a commit while something is left to do."""
 CLUSTER_EACH = 12
 """Every twelfth seed has three brokers."""
 MOST_CALLBACKS = 20_000
-"""The most callbacks of one client in a second."""
+"""The maximum number of event loop callbacks of one client in a second."""
 KINDS: dict[str, dict[str, Any]] = {
     "eager": {"partition_assignment_strategy": "range"},
     "cooperative": {"partition_assignment_strategy": "cooperative-sticky"},
@@ -45,7 +45,7 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 class ClientPlan(NamedTuple):
-    """What a seed is about. `kind` is how members share out partitions."""
+    """The clients, brokers and faults of one seed. `kind` is the assignment protocol of the group, a key of `KINDS`."""
 
     kind: str
     brokers: int
@@ -80,7 +80,7 @@ class ClientLifeResult(NamedTuple):
 
 
 def plan(world: World) -> ClientPlan:
-    """What a seed is about: each has its own share of bad luck."""
+    """Return the clients, brokers and faults of the world's seed."""
     random = world.random
     bad = random.choice((0.0, 0.01, 0.03))
     has_transactions = Random(f"transactions {world.seed}").random() < 0.35

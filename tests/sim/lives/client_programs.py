@@ -88,7 +88,7 @@ class ClientProgram:
         raise NotImplementedError
 
     def say(self, what: str) -> None:
-        """Print what happens, if the seed is told."""
+        """Print an event, if the run prints events."""
         log.info("%s", what)
 
     async def rest(self, most_ms: int) -> None:

@@ -168,7 +168,7 @@ class Cursor:
         return [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns()]
 
     def claim_columns(self, end: int | None = None) -> bool:
-        """Count the columns of `peek_columns` as returned, and return True. Those from offset `end` on are left for later.
+        """Count the records of `peek_columns` as returned, and return True. Records from offset `end` on are left for later.
 
         Return False if another thread has called `drop` meanwhile: the user may not get them.
         """

@@ -46,12 +46,12 @@ SECONDS_AGO: Final = Statistic(
 
 
 def sum_names(name: str) -> dict[str, Statistic]:
-    """Return the names of a rate and a total of values."""
+    """Return the names of a rate and a total that add up the recorded values."""
     return {f"{name}-rate": RATE, f"{name}-total": TOTAL}
 
 
 def event_names(name: str) -> dict[str, Statistic]:
-    """Return the names of a rate and a total of events, whatever their values."""
+    """Return the names of a rate and a total that count recordings, not their values."""
     return {f"{name}-rate": FREQUENCY, f"{name}-total": COUNT}
 
 

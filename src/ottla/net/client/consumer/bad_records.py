@@ -55,7 +55,7 @@ class BadRecords:
         await asyncio.sleep(0)  # a run of bad records leaves time to heartbeats and fetches
 
     def are_raised(self, topic: str) -> bool:
-        """Return whether bad records of a topic are raised. Those of the dead-letter topic are not copied to itself."""
+        """Return whether bad records of a topic raise. In the dead-letter topic, they always do."""
         return self._settings.on_bad_record == RAISE or topic == self._topic
 
     async def pass_over_all(self, errors: Sequence[DeserializationFailed]) -> None:

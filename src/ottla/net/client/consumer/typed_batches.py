@@ -1,6 +1,6 @@
 """A consumer's chunks as Arrow record batches: chosen columns, with keys and values as bytes or decoded by `ottla.formats`.
 
-Needs pyarrow, which this module imports: it is imported on first use. Values become no Python objects.
+The module needs pyarrow, so it is imported on first use. It creates no Python object for each value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ottla.schemas.places import schema_place
 
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 REGISTERED: Final = ("avro", "json", "protobuf")
-"""The formats whose schemas may be in a registry."""
+"""The formats whose schemas can be in a registry."""
 
 
 class TypedColumn(NamedTuple):
