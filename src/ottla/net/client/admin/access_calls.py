@@ -179,7 +179,7 @@ class AccessCalls(AdminCalls):
         """Create a delegation token (KIP-48), for this client's user or for another `owner`, such as "User:alice" (KIP-373).
 
         `renewers` are principals that may renew it. Raises `BrokerError`, such as DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client
-        that is not authenticated, or is by a token.
+        that has not authenticated, or has with a token.
         """
         wanted = arguments.several("renewers", renewers)
         request = tokens.create_token_request(owner, wanted, max_lifetime_ms)

@@ -103,7 +103,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         return self._background.run(self._async.delete_topics(*names, **options))
 
     def delete_topics_by_id(self, *topic_ids: bytes | str, **options: Unpack[CallOptions]) -> Results[bytes, None]:
-        """Delete topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 2.8). A topic made anew has another id."""
+        """Delete topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 2.8). A recreated topic has a new id."""
         return self._background.run(self._async.delete_topics_by_id(*topic_ids, **options))
 
     def list_topics(self, *, internal: bool = False) -> list[str]:
@@ -208,7 +208,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
         """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
 
-        A broker lists itself alone. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
+        A broker lists no other broker. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
         """
         return self._background.run(self._async.list_config_resources(*kinds))
 
@@ -502,11 +502,11 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._background.run(self._async.remove_raft_voter(node_id, directory_id))
 
     def unregister_controller(self, node_id: int) -> None:
-        """Remove the registration of a controller that was stopped for ever from a KRaft cluster (Kafka 4.4)."""
+        """Remove a controller that was stopped permanently from the registrations of a KRaft cluster (Kafka 4.4)."""
         self._background.run(self._async.unregister_controller(node_id))
 
     def unregister_broker(self, node_id: int) -> None:
-        """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
+        """Remove a broker that was stopped permanently from the metadata of a KRaft cluster (KIP-631).
 
         Raises `BrokerError`, such as BROKER_ID_NOT_REGISTERED.
         """
@@ -643,7 +643,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Create a delegation token (KIP-48), for this client's user or for another `owner`, such as "User:alice" (KIP-373).
 
         `renewers` are principals that may renew it. Raises `BrokerError`, such as DELEGATION_TOKEN_REQUEST_NOT_ALLOWED for a client
-        that is not authenticated, or is by a token.
+        that has not authenticated, or has with a token.
         """
         return self._background.run(
             self._async.create_delegation_token(owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms)

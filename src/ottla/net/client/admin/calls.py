@@ -142,7 +142,7 @@ class AdminCalls:
     async def _request_any(self, body: Message, read: Callable[[Response], Result], node_id: int | None = None) -> Result:
         """Return the result of `read` for the answer of a broker (None: of any), with retries.
 
-        Raises `UnknownTopic` at once, although Kafka calls it retriable: a topic that does not exist does not appear by waiting.
+        Raises `UnknownTopic` at once, although Kafka calls it retriable, because a missing topic does not appear by waiting.
         """
 
         async def attempt() -> Result | UnknownTopic:

@@ -87,12 +87,12 @@ class ClusterCalls(AdminCalls):
         await self._change(request, quorum.check_removed)
 
     async def unregister_controller(self, node_id: int) -> None:
-        """Remove the registration of a controller that was stopped for ever from a KRaft cluster (Kafka 4.4)."""
+        """Remove a controller that was stopped permanently from the registrations of a KRaft cluster (Kafka 4.4)."""
         request = quorum.unregister_controller_request(arguments.whole("node_id", node_id))
         await self._change(request, quorum.check_unregistered)
 
     async def unregister_broker(self, node_id: int) -> None:
-        """Remove a broker that was stopped for ever from the metadata of a KRaft cluster (KIP-631).
+        """Remove a broker that was stopped permanently from the metadata of a KRaft cluster (KIP-631).
 
         Raises `BrokerError`, such as BROKER_ID_NOT_REGISTERED.
         """

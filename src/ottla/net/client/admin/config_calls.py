@@ -85,7 +85,7 @@ class ConfigCalls(AdminCalls):
     async def list_config_resources(self, *kinds: int) -> list[ConfigResource]:
         """Return the resources of these kinds that have settings, or of all kinds (KIP-1142), sorted.
 
-        A broker lists itself alone. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
+        A broker lists no other broker. Raises `NotSupported` before Kafka 4.1, except for client metrics since Kafka 3.7.
         """
         return await self._request_any(admin.list_resources_request(kinds), admin.read_resources)
 

@@ -67,7 +67,7 @@ class TopicCalls(AdminCalls):
         return await self._change_items(names, build, admin.read_deleted, options)
 
     async def delete_topics_by_id(self, *topic_ids: bytes | str, **options: Unpack[CallOptions]) -> Results[bytes, None]:
-        """Delete topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 2.8). A topic made anew has another id."""
+        """Delete topics by their ids, bytes or as Kafka prints them (KIP-516, Kafka 2.8). A recreated topic has a new id."""
         build = partial(admin.delete_ids_request, timeout_ms=self._settings.request_timeout_ms)
         return await self._change_items(admin.checked_ids(topic_ids), build, admin.read_deleted_ids, options)
 

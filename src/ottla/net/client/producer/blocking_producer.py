@@ -131,11 +131,11 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         return sent
 
     def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
-        """Queue many records that have values alone, several times faster than `send`. Values are bytes, and are not serialized.
+        """Queue many records without keys and headers in one call. Values are bytes, and are not serialized.
 
-        Return, for each batch that values were added to, the `Delivery` of the first of them and their number. The others of a
-        batch have the same outcome, and the offsets that follow. The numbers add up to fewer than all values if one exceeds
-        `max_request_size`: it and those after it are not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
+        Return the `Delivery` of the first value in each batch, and the number of values that the batch got. The other values of a
+        batch have the same outcome, and the next offsets. If a value exceeds `max_request_size`, it and all values after it are not
+        queued, so the numbers add up to fewer. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """
         sent = self.send_rows(topic, self._driver.rows_of(values), partition=partition)
         return [(delivery, len(numbers)) for delivery, numbers in sent]
