@@ -19,20 +19,20 @@ POINTS_AT_MOST = 200
 
 
 class Interrupted:
-    """A profile function that raises `KeyboardInterrupt` after the call number `wanted` of a function in C.
+    """A profile function that raises `error` after the call number `wanted` of a function in C.
 
-    This is where the interpreter handles signals, so that a real Ctrl-C arrives there.
+    This is where the interpreter handles signals, so that a real Ctrl-C arrives there, or an exception of a signal handler.
     """
 
-    def __init__(self, wanted: int) -> None:
-        self.wanted = wanted
+    def __init__(self, wanted: int, error: type[BaseException]) -> None:
+        self.wanted, self._error = wanted, error
         self.count = 0
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         if event == "c_return" and frame.f_code.co_filename.endswith(("client/background.py", "asyncio/base_events.py")):
             self.count += 1
             if self.count == self.wanted:
-                raise KeyboardInterrupt
+                raise self._error
 
 
 @pytest.fixture
@@ -44,8 +44,15 @@ def background() -> Iterator[BackgroundLoop]:
     loop.stop()
 
 
+class TimeIsUp(Exception):
+    """An exception that handlers of SIGALRM raise, as those of task queues and test runners do."""
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeIsUp])
 @pytest.mark.parametrize("pause_s", [0.0, 0.01])
-def test_an_interrupt_at_any_point_of_a_call_loses_nothing_that_the_call_took(background: BackgroundLoop, pause_s: float) -> None:
+def test_an_interrupt_at_any_point_of_a_call_loses_nothing_that_the_call_took(
+    background: BackgroundLoop, pause_s: float, error: type[BaseException]
+) -> None:
     items = deque(range(10))
     taken: list[int] = []
 
@@ -60,14 +67,14 @@ def test_an_interrupt_at_any_point_of_a_call_loses_nothing_that_the_call_took(ba
     interrupts = 0
     for wanted in range(1, POINTS_AT_MOST):
         before = list(items)
-        interrupted = Interrupted(wanted)
+        interrupted = Interrupted(wanted, error)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             work = take()
             sys.setprofile(interrupted)
             try:
                 item = background.run(work, put_back)
-            except KeyboardInterrupt:
+            except error:
                 interrupts += 1
             else:
                 items.appendleft(item)
@@ -81,6 +88,18 @@ def test_an_interrupt_at_any_point_of_a_call_loses_nothing_that_the_call_took(ba
     else:
         pytest.fail("every point was interrupted, and the call still has more")
     assert interrupts >= 4
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+def test_an_exception_that_ends_programs_is_raised_to_the_caller_and_leaves_the_loop_running(
+    background: BackgroundLoop, error: type[BaseException]
+) -> None:
+    async def give_up() -> None:
+        raise error
+
+    with pytest.raises(error):
+        background.run(give_up())
+    assert background.run(asyncio.sleep(0, "running")) == "running"
 
 
 def test_calls_end_with_closed_when_another_thread_stops_the_loop(background: BackgroundLoop) -> None:

@@ -66,6 +66,8 @@ class _Call(Generic[Result]):
         self._work = work
         self._undo = undo
         self._task: asyncio.Task[Result] | None = None
+        self.is_begun = False
+        """Whether `begin` runs on the loop, or will: only the loop may close the coroutine then."""
 
     def begin(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._work)
@@ -118,8 +120,20 @@ class BackgroundLoop:
         self._stopped = False
         self._forks = BackgroundLoop._count
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._thread.start()
+
+    def _run_loop(self) -> None:
+        """Run the loop until `stop`. `SystemExit` of a callback leaves `run_forever`, but the loop can go on.
+
+        The task of the callback has the exception too, so that the thread that waits for the task gets it.
+        """
+        while True:
+            try:
+                self._loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                continue
+            return
 
     @classmethod
     def begin(cls, name: str, start: Callable[[], Coroutine[object, None, object]]) -> Self:
@@ -138,7 +152,7 @@ class BackgroundLoop:
         undo: Callable[[], None] | None = None,
         user_calls: UserCalls | None = None,
     ) -> Result:
-        """Run a coroutine on the loop, and return its result. An interrupt (Ctrl-C) cancels the coroutine.
+        """Run a coroutine on the loop, and return its result. An interrupt cancels it: Ctrl-C, or what a signal handler raises.
 
         If the coroutine ends before it is cancelled, its result is lost: `undo` is called then, on the loop. This thread runs the
         functions of `user_calls` while it waits.
@@ -153,16 +167,17 @@ class BackgroundLoop:
             with self._lock:
                 if self._stopped:
                     raise Closed
+                call.is_begun = True
                 self._loop.call_soon_threadsafe(call.begin)
             task = call.wait()
             if task.cancelled():
                 raise Closed
             return task.result()
-        except Exception:  # of the coroutine, or because it cannot begin
-            work.close()
-            raise
-        except BaseException:  # an interrupt, at any point
-            self.call(call.abandon)
+        except BaseException:  # of the coroutine, or an interrupt at any point
+            if call.is_begun:
+                self.call(call.abandon)
+            else:
+                work.close()
             raise
 
     def check_process(self) -> None:
