@@ -144,6 +144,52 @@ def test_a_record_that_cannot_be_read_is_raised_until_a_seek_past_it(broker: Pee
     assert committed(broker, topic) == len(VALUES)
 
 
+def test_a_close_does_not_wait_for_a_slow_deserializer_and_commits_none_of_its_records(broker: Peer, topic: str) -> None:
+    fill(broker, topic)
+    begun, may_end = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def read_slowly(data: bytes) -> bytes:
+        threads.append(threading.get_ident())
+        if len(threads) == 2:
+            begun.set()
+            assert may_end.wait(30)
+        return data
+
+    consumer = reader(broker, topic, value_deserializer=read_slowly)
+
+    def close() -> None:
+        assert begun.wait(30)
+        consumer.close()
+        may_end.set()
+
+    closer = threading.Thread(target=close)
+    closer.start()
+    with pytest.raises(ottla.Closed):
+        read_all(consumer, len(VALUES), polls=True)
+    closer.join()
+    assert set(threads) == {threading.get_ident()}
+    with reader(broker, topic, value_deserializer="bytes") as other:
+        assert len(take(other, len(VALUES))) == len(VALUES)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_of_a_deserializer_loses_no_record(broker: Peer, topic: str, error: type[BaseException]) -> None:
+    fill(broker, topic)
+    calls: list[bytes] = []
+
+    def read(data: bytes) -> bytes:
+        calls.append(data)
+        if len(calls) == 3:
+            raise error
+        return data
+
+    with reader(broker, topic, value_deserializer=read) as consumer:
+        with pytest.raises(error):
+            read_all(consumer, len(VALUES), polls=True)
+        assert read_all(consumer, len(VALUES), polls=True) == VALUES
+
+
 def read_all(consumer: ottla.Consumer, count: int, *, polls: bool) -> list[object]:
     if not polls:
         return [record.value for record in take(consumer, count)]
@@ -162,7 +208,7 @@ def test_records_that_cannot_be_read_are_skipped_and_counted(
     with caplog.at_level(logging.WARNING, "ottla.client"), reader(broker, topic, on_bad_record="skip") as consumer:
         assert read_all(consumer, 8, polls=polls) == [0, 1, 3, 4] * 2
     assert committed(broker, topic) == 2 * len(VALUES)
-    logged = [record.getMessage() for record in caplog.records if "deserializers" in record.getMessage()]
+    logged = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
     assert len(logged) == 2, "at once, and at the end"
     assert f"were skipped: 1 record of topic {topic}; the last is offset {BAD} of {topic}-0: invalid literal" in logged[0]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
 from ottla.client.errors import BrokerError, SettingError, broker_error
@@ -108,6 +108,9 @@ class Cursor:
     """
 
     __slots__ = ("_chunk", "_dropped", "_iterator", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "where")
+
+    calls_user: ClassVar = False
+    """Whether it calls functions of the user's, which may take long."""
 
     def __init__(self, chunk: Chunk) -> None:
         self.where = chunk.where

@@ -20,6 +20,8 @@ class DeserializingCursor(Cursor):
 
     __slots__ = ("_deserializer",)
 
+    calls_user = True
+
     def __init__(self, chunk: Chunk, deserializer: RecordDeserializer) -> None:
         super().__init__(chunk)
         self._deserializer = deserializer
@@ -33,11 +35,14 @@ class DeserializingCursor(Cursor):
         records = self.open()
         while len(found) < count and (record := records.peek()) is not None:
             try:
-                found.append(self._deserializer.deserialize(record))
+                read = self._deserializer.deserialize(record)
             except KafkaError:
                 if not found:
                     raise
                 break  # the next call raises it
+            if self._dropped:  # by another thread, while the record was deserialized
+                break
+            found.append(read)
             records.skip()
         return found
 

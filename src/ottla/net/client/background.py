@@ -8,8 +8,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from ottla.client.errors import Closed, KafkaError
 from ottla.records.kernel_send import note_fork
@@ -51,6 +52,44 @@ class UserCalls:
                 self._due.append(left)
 
 
+_SERVED_BY: ContextVar[SimpleQueue[Any] | None] = ContextVar("ottla_served_by", default=None)
+"""The queue of functions for the thread that waits for the coroutine, if it runs them."""
+
+
+async def run_for_caller(function: Callable[[], Result]) -> Result:
+    """Call a function on the thread that waits for this coroutine, so that the loop goes on. Without such a thread, call it here.
+
+    If the thread is interrupted, this coroutine is cancelled, and the function has ended or is not called any more.
+    """
+    queue = _SERVED_BY.get()
+    if queue is None:
+        return function()
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[Result] = loop.create_future()
+
+    def settle(result: Result | None, error: Exception | None) -> None:
+        if outcome.done():
+            return
+        if error is None:
+            outcome.set_result(cast(Result, result))
+        else:
+            outcome.set_exception(error)
+
+    def call() -> None:
+        if outcome.done():  # the thread for which it was meant was interrupted
+            return
+        result, failed = None, None
+        try:
+            result = function()
+        except Exception as error:
+            failed = error
+        with suppress(RuntimeError):  # another thread has closed the client: the coroutine is cancelled
+            loop.call_soon_threadsafe(settle, result, failed)
+
+    queue.put(call)
+    return await outcome
+
+
 class _Call(Generic[Result]):
     """A coroutine that runs on a loop for a waiting thread. `begin` and `abandon` run on the loop, in this order.
 
@@ -70,7 +109,10 @@ class _Call(Generic[Result]):
         """Whether `begin` runs on the loop, or will: only the loop may close the coroutine then."""
 
     def begin(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._work)
+        context = copy_context()
+        if self._user_calls is not None:
+            context.run(_SERVED_BY.set, self.done)
+        self._task = asyncio.get_running_loop().create_task(self._work, context=context)
         if self._user_calls is not None:
             self._user_calls.add_queue(self.done)
             self._task.add_done_callback(self._remove_queue)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
@@ -37,6 +38,7 @@ from ottla.client.types import (
     SubscriptionPattern,
     TopicPartition,
 )
+from ottla.net.client.background import run_for_caller
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
@@ -153,7 +155,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         )
         self._started = self._closed = False
         self._shutting: asyncio.Task[None] | None = None
-        self._woken = False
+        self._woken = self._is_gathering = False
         self._leave_group: bool | None = None
         self._until: Mapping[Any, int] | None = None
         self._iteration: IterationEnds | None = None
@@ -471,7 +473,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         left_ms = timeout_ms
         while (cursor := await self._next_cursor(left_ms)) is not None:
             try:
-                if records := self._gather(cursor, wanted):
+                if records := await self._gather(cursor, wanted):
                     return records
             except KafkaError as error:
                 await self._pass_over(error)
@@ -487,16 +489,25 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         """Return records to the buffer if their caller was interrupted before it got them."""
         self._progress.put_back()
 
-    def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord[Key_co, Value_co]]:
+    async def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord[Key_co, Value_co]]:
         records: list[ConsumerRecord[Key_co, Value_co]] = []
         cursor: Cursor | None = first
         while cursor is not None:
             try:
-                records += cursor.next_records(wanted - len(records))
+                if cursor.calls_user:
+                    self._is_gathering = True
+                    records += await run_for_caller(partial(cursor.next_records, wanted - len(records)))
+                else:
+                    records += cursor.next_records(wanted - len(records))
             except KafkaError:
                 if not records:
                     raise
                 break  # return these records: the position is already after them
+            except BaseException:  # an interrupt
+                self._put_back()
+                raise
+            finally:
+                self._is_gathering = False
             if not cursor.exhausted:
                 break
             chunk = self._reader.more() if len(records) < wanted else None
@@ -726,7 +737,7 @@ class AsyncConsumer(Generic[Key_co, Value_co]):
         if self._shutting is None:
             self._leave_group = leave_group
             await self._commits.finish()
-        if finished and self._shutting is None:
+        if finished and self._shutting is None and not self._is_gathering:
             self._progress.mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
         self._tasks.check_untold()
