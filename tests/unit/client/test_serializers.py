@@ -130,7 +130,7 @@ def test_what_is_no_serializer_is_refused(given: object) -> None:
 
 
 def test_settings_that_do_not_fit_serializers_are_refused() -> None:
-    for misspelt in ("skips", "Raise", None, ""):
+    for misspelt in ("skips", "Raise", None, "", "no/topic", "x" * 250):
         with pytest.raises(SettingError, match="on_bad_record"):
             parse(ConsumerSettings, {"value_deserializer": "str", "on_bad_record": misspelt})
     with pytest.raises(SettingError, match=r"headers, which need Kafka 0\.11"):

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self, TypeVar
 
-from ottla.client.arguments import short_repr
+from ottla.client.arguments import short_repr, topic_name
 from ottla.client.connection.metadata_recovery import NONE as NO_REBOOTSTRAP
 from ottla.client.connection.metadata_recovery import REBOOTSTRAP
 from ottla.client.consumer.assignors import STRATEGIES, PartitionAssignor
@@ -91,7 +91,10 @@ def _bad_record(name: str, value: object) -> str:
     found = check_name(name, value)
     if found is None or (found not in (RAISE, SKIP) and difflib.get_close_matches(found.lower(), (RAISE, SKIP), cutoff=0.7)):
         raise SettingError(f"{name} must be {RAISE}, {SKIP} or the name of a topic, not {value!r}.")
-    return found
+    try:
+        return topic_name(found)
+    except SettingError as error:
+        raise SettingError(f"{name} must be {RAISE}, {SKIP} or the name of a topic: {error}") from None
 
 
 def _servers(name: str, value: object) -> str:
