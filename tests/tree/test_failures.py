@@ -16,7 +16,7 @@ REASONS = {
     "src/ottla/broker/failures.py": "a step of a long request, perhaps long after the door: it costs that request alone",
     "src/ottla/broker/long_checks.py": "what work on another thread raises is raised again where it was asked for",
     "src/ottla/coord/consumer/assign/checked_assignor.py": "a user's own assignor may raise anything; its group stays as it is",
-    "src/ottla/net/client/background.py": "what a user's function raises on its own thread is raised again by the poll that needs it",
+    "src/ottla/net/client/background.py": "what a user's function raises on its thread is raised again by the poll that needs it",
     "src/ottla/net/client/tasks.py": "whatever a client's own function raises ends the client, and its next call raises it again",
     "src/ottla/net/client/statistics.py": "a callback of on_statistics may raise anything; it is logged, and its client goes on",
     "src/ottla/net/client/producer/delivery_callbacks.py": "a callback of on_delivery may raise anything; flush raises it again",
