@@ -64,6 +64,21 @@ def test_a_producer_sends_what_its_interceptors_return(broker: Peer, topic: str)
     assert (found.value, list(found.headers)) == (b"V", [("seen", b"1")])
 
 
+def test_each_record_that_send_refuses_has_an_outcome_too(broker: Peer, topic: str) -> None:
+    recorder = Recorder()
+
+    def no_partition(*fields: object) -> int:
+        raise LookupError("no partition")
+
+    with ottla.Producer(broker.address, interceptors=[recorder], partitioner=no_partition) as producer:
+        with pytest.raises(TypeError):
+            producer.send(topic, "text")  # type: ignore[arg-type]  # the mistake
+        with pytest.raises(LookupError):
+            producer.send(topic, b"v")
+    assert [type(error) for _, _, error in recorder.outcomes] == [ottla.KafkaError, ottla.KafkaError]
+    assert [type(error.__cause__) for _, _, error in recorder.outcomes if error] == [TypeError, LookupError]
+
+
 def test_an_interceptor_that_sees_an_error_does_not_keep_flush_from_raising_it(
     broker: Peer, admin: ottla.Admin, unique: Callable[[str], str]
 ) -> None:

@@ -239,6 +239,27 @@ def test_a_batch_that_cannot_leave_in_time_is_given_up_with_a_reason() -> None:
     assert made.idle
 
 
+def test_a_batch_whose_partition_is_gone_fails_for_that_and_not_for_an_earlier_refusal() -> None:
+    made, broker = sender(delivery_timeout_ms=500), Broker()
+    batch = outgoing(0, PARTITIONS - 1, deadline_ms=500)
+    made.add(batch)
+    (send,) = made.requests(0)
+    made.on_answer(send, broker.produce(send.request, codes.KAFKA_STORAGE_ERROR), 0)
+    made.metadata.update(
+        MetadataResponse(
+            brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)],
+            topics=[
+                MetadataResponse.MetadataResponseTopic(
+                    name=TOPIC, partitions=[MetadataResponse.MetadataResponsePartition(partition_index=0, leader_id=1)]
+                )
+            ],
+        )
+    )
+    made.expire(500)
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in str(batch.error)
+    assert "STORAGE" not in str(batch.error)
+
+
 def test_batches_that_end_behind_another_say_why_that_one_was_not_written() -> None:
     made, broker = sender(delivery_timeout_ms=500), Broker()
     batches = [outgoing(number, deadline_ms=500) for number in range(4)]

@@ -293,7 +293,7 @@ class Sender:
         for lane in list(self._busy.values()):
             unanswered = lane.late_under_way(now_ms)
             for batch in (*unanswered, *lane.pop_expired(now_ms)):
-                why = batch.last_refusal or lane.refusal or self._no_leader(lane)
+                why = self._no_leader(lane) or batch.last_refusal or lane.refusal
                 late = self._too_late(why, UNANSWERED) if batch in unanswered else self._too_late(why)
                 self._finish(batch, error=late, gap=True)
 

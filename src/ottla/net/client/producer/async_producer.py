@@ -238,7 +238,7 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
         rest = {"key": record.key, "partition": record.partition, "headers": record.headers, "timestamp_ms": record.timestamp_ms}
         try:
             delivery = await AsyncProducer.send(self, record.topic, record.value, on_delivery=on_delivery, **rest)
-        except KafkaError as error:
+        except BaseException as error:
             self._interception.refuse(record, error)
             raise
         self._interception.watch(record, delivery)

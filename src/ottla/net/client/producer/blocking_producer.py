@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic
 
 from ottla.client.arguments import timeout, whole
-from ottla.client.errors import KafkaError
 from ottla.client.interceptors import ProducerRecord
 from ottla.client.producer.accumulator import Headers
 from ottla.client.types import Key_contra, Value_contra
@@ -105,7 +104,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         rest = {"key": record.key, "partition": record.partition, "headers": record.headers, "timestamp_ms": record.timestamp_ms}
         try:
             delivery = BlockingProducer.send(self, record.topic, record.value, on_delivery=on_delivery, **rest)
-        except KafkaError as error:
+        except BaseException as error:
             self._interception.refuse(record, error)
             raise
         self._interception.watch(record, delivery)

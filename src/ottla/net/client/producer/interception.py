@@ -27,8 +27,11 @@ class Interception:
         error = delivery.error()
         self._interceptors.on_acknowledgement(record, delivery.result() if error is None else None, error)
 
-    def refuse(self, record: ProducerRecord, error: KafkaError) -> None:
-        """Pass on the error of a record that was not queued."""
+    def refuse(self, record: ProducerRecord, error: BaseException) -> None:
+        """Pass on the exception of a `send` that returned no delivery, as a `KafkaError`, so that what began with it can end."""
+        if not isinstance(error, KafkaError):
+            cause, error = error, KafkaError(f"send() raised {type(error).__name__}: {error}")
+            error.__cause__ = cause
         self._interceptors.on_acknowledgement(record, None, error)
 
     def close(self) -> None:
