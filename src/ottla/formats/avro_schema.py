@@ -35,7 +35,7 @@ TEXT_TYPES = {"int": ("date",), "long": tuple(_TIMES)[1:], "bytes": ("decimal",)
 MEMBER = "member"
 """The prefix of fields for a union of several types.
 
-In Spark it is a STRUCT with a field for each type, as from Spark's from_avro: member0, member1, …
+Its column is a STRUCT with a field for each type, as from Spark's from_avro: member0, member1, …
 """
 _WIDEST = ({"int", "long"}, "long"), ({"float", "double"}, "double")
 
@@ -109,7 +109,7 @@ def _node(given: Any, named: dict[str, Avro | None], namespace: str) -> Avro:
         full = given if "." in given or not namespace else f"{namespace}.{given}"
         found = named.get(full, named.get(given, ...))
         if found is None:
-            raise _NoAvro(f"type {given} holds itself, which no column of Spark can")
+            raise _NoAvro(f"type {given} holds itself, which no column can")
         if found is ... or not isinstance(found, Avro):
             raise _NoAvro(f"there is no type {given}")
         return found

@@ -1,8 +1,8 @@
 """The decoder of Avro's binary encoding. It decodes one column of all records at a time, and no record becomes a Python object.
 
-Values are decoded by the writer's schema. The query's fields are found in it by name or alias, as Avro specifies
-(`avro_resolution`). A field that the writer lacks gets its default, or null. Fields that the query lacks are skipped. Numbers are
-converted if they fit the query's type.
+Values are decoded by the writer's schema. The fields of the wanted type are found in it by name or alias, as Avro specifies
+(`avro_resolution`). A field that the writer lacks gets its default, or null. Fields that the wanted type lacks are skipped. Numbers
+are converted if they fit the wanted type.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SentenceError(Exception):
-    """The base of errors whose message is enough for a user, so that Spark shows no traceback."""
+    """The base of errors whose message is enough for a user, without a traceback."""
 
 
 class OptionError(SentenceError, ValueError):

@@ -1,6 +1,6 @@
 """The decoder of Protobuf messages. It decodes all records in parallel, and none of them becomes a Python object.
 
-Each step reads the next field of every message. Fields that the query does not name are skipped. Fields that a message lacks are
+Each step reads the next field of every message. Fields that the wanted type lacks are skipped. Fields that a message lacks are
 null, as from Spark's `from_protobuf`.
 """
 

@@ -1,4 +1,4 @@
-"""Schema registries as the data source uses them: a registry over HTTP, or a directory with a file for each schema.
+"""Schema registries for typed columns: a registry over HTTP, or a directory with a file for each schema.
 
 Values of a registry begin with a zero byte and the four bytes of their schema's id. In a directory, schema 7 of subject
 flights-value is `flights-value/7.avsc` (or `.json`, or `.desc`); ids are unique in the directory. The text of a Protobuf schema is

@@ -40,7 +40,7 @@ class LargeBuffers:
         return memoryview(buffer)[:size]
 
     def _keep(self, buffer: bytearray) -> None:
-        """Keep a buffer for reuse, unless it is too large. Forget the oldest ones beyond the limits."""
+        """Keep a buffer for reuse, unless it is too large. Drop the oldest buffers beyond the limits."""
         left_bytes = MAX_KEPT_BYTES - len(buffer)
         if left_bytes < 0:
             return

@@ -43,8 +43,8 @@ class AccessCalls(AdminCalls):
     ) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity.
 
-        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities have no other types than
-        those given: `user="alice"` without `alice` together with a client id.
+        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities of further types are
+        left out: `user="alice"` does not return `alice` together with a client id.
         """
         return await self._request_any(describe_quotas_request(QuotaOf(user, client_id, ip), any_of, strict=strict), read_quotas)
 

@@ -452,8 +452,8 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Move replicas on a broker, by (topic, partition), to other log directories of that broker (KIP-113).
 
         The moves continue after the return: `describe_log_dirs` shows them as future replicas until they are complete. The
-        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; other replicas may
-        then move.
+        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; the moves of
+        other replicas can have begun.
         """
         return self._background.run(self._async.alter_replica_log_dirs(node_id, directories, **options))
 
@@ -538,8 +538,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> list[ClientQuota]:
         """Return client quotas (KIP-546): all of them, or those of a user, client id or address. "" is the default entity.
 
-        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities have no other types than
-        those given: `user="alice"` without `alice` together with a client id.
+        `any_of` are types of entities ("user", "client-id", "ip") with any name. With `strict`, entities of further types are
+        left out: `user="alice"` does not return `alice` together with a client id.
         """
         return self._background.run(self._async.describe_quotas(user, client_id, ip, any_of=any_of, strict=strict))
 

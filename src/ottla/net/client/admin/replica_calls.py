@@ -116,8 +116,8 @@ class ReplicaCalls(AdminCalls):
         """Move replicas on a broker, by (topic, partition), to other log directories of that broker (KIP-113).
 
         The moves continue after the return: `describe_log_dirs` shows them as future replicas until they are complete. The
-        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; other replicas may
-        then move.
+        directory in which a replica already is ends its move. Raises `BrokerError`, such as LOG_DIR_NOT_FOUND; the moves of
+        other replicas can have begun.
         """
         node_id = arguments.whole("node_id", node_id)
         wanted = arguments.by_place("directories", directories, partial(arguments.text, "directories"))

@@ -104,11 +104,11 @@ class MembershipDriver:
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str], pattern: str | None = None, *, regex: str = "") -> None:
-        """Subscribe to these topics, or to the topics that the coordinator finds for `regex`. `pattern`, whose topics they are, is
-        ignored.
+        """Subscribe to these topics, or to the topics that the coordinator finds for `regex`.
 
-        The first call begins the membership. After an error has ended the membership, another call begins it again. Raises
-        `NotSupported` for `regex` once the membership is of the classic protocol.
+        `pattern` is ignored, because `topics` are already the topics that match it. The first call begins the membership. After an
+        error has ended the membership, another call begins it again. Raises `NotSupported` for `regex` if the membership has
+        already chosen the classic protocol.
         """
         is_running = self._task is not None and not self._task.done()
         if isinstance(self.machine, ConsumerMembership):
