@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import socket
 
 import pytest
@@ -35,6 +37,29 @@ def test_bootstrap_servers_that_end_connections_are_tried_again_after_longer_and
 
     asyncio.run(run())
     assert 2 <= connections <= 9  # 0, 50, 150, 350, 750, 1550 ms, a fifth earlier or later each
+
+
+def test_a_connection_that_fails_after_its_caller_has_gone_is_no_error_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[str] = []
+    monkeypatch.setattr(logging.getLogger("ottla.client"), "disabled", True)  # kept records would keep the error's task
+
+    async def give_up(server: socket.socket) -> None:
+        cluster = ClusterLinks(parse(ConsumerSettings, {"bootstrap_servers": "{}:{}".format(*server.getsockname())}))
+        waiting = asyncio.create_task(cluster.any_link())
+        accepted, _ = await asyncio.to_thread(server.accept)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        accepted.close()
+        await asyncio.wait([task for task in asyncio.all_tasks() if "_open_first" in repr(task)])
+
+    async def run() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["message"]))
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            await asyncio.create_task(give_up(server))
+        gc.collect()
+
+    asyncio.run(run())
+    assert reported == []
 
 
 def test_a_leader_that_does_not_answer_keeps_no_answer_of_another_waiting() -> None:

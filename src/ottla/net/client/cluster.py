@@ -202,6 +202,7 @@ class ClusterLinks:
             if opening is not None and (link := _link_of(opening)) is not None:
                 return link
             opening = self._links[key] = asyncio.ensure_future(self._open(node_id))
+            opening.add_done_callback(_link_of)
         return await self._opened_by(opening)
 
     async def _opened_by(self, opening: asyncio.Future[Link]) -> Link:
@@ -292,6 +293,7 @@ class ClusterLinks:
             opening = next((opening for opening in self._firsts if not opening.done()), None)
             if opening is None:
                 opening = asyncio.ensure_future(self._open_first())
+                opening.add_done_callback(_link_of)  # reads its error, which nobody does if all callers have gone
                 self._firsts.append(opening)
             link = await self._opened_by(opening)
         self._asked_last = link
