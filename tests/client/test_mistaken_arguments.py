@@ -197,6 +197,37 @@ def test_a_producer_refuses_what_means_nothing_and_writes_on(
     assert producer.send(topic, b"v", partition=0).result(20).offset >= 0
 
 
+@pytest.mark.parametrize(
+    ("argument", "column", "kind", "error", "sentence"),
+    [
+        ("timestamp", ["x"], None, TypeError, "cast it to int64"),
+        ("timestamp", [1.5], None, TypeError, "cast it to int64"),
+        ("headers", ["x"], None, TypeError, "cast it to list<struct<name: string, value: binary>>"),
+        ("headers", [[("a", b"b")]], "map", TypeError, "cast it to list"),
+        ("headers", [[(None, b"b")]], "headers", ValueError, "its name is null"),
+        ("headers", [[None]], "headers", ValueError, "its name is null"),
+    ],
+)
+def test_a_column_that_fits_no_field_is_named(
+    argument: str,
+    column: list[object],
+    kind: str | None,
+    error: type[Exception],
+    sentence: str,
+    producer: ottla.Producer,
+    topic: str,
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    kinds = {
+        "map": arrow.map_(arrow.string(), arrow.binary()),
+        "headers": arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())])),
+    }
+    table = arrow.table({"value": [b"v"], "more": arrow.array(column, kind and kinds[kind])})
+    given: dict[str, Any] = {argument: "more"}
+    with pytest.raises(error, match=sentence):
+        producer.send_table(topic, table, **given)
+
+
 # fmt: off
 OF_ADMINS: list[Row] = [
     (lambda a: a.describe_configs("adm"), TypeError, "ConfigResource"),

@@ -96,6 +96,18 @@ def test_the_span_of_a_record_that_is_refused_has_its_error(
     assert sent.events[0].name == "exception"
 
 
+def test_no_span_stays_open_when_the_headers_are_none(
+    broker: Peer, topic: str, exporter: InMemorySpanExporter, provider: TracerProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong: list[Any] = [[("a",)], [5], [(b"a", b"b")]]
+    with ottla.Producer(broker.address, interceptors=[ottla.Tracing(provider)]) as producer:
+        for headers in wrong:
+            with pytest.raises(TypeError, match="headers are pairs"):
+                producer.send(topic, b"v", headers=headers)
+    assert [span.status.status_code for span in spans(exporter, "send")] == [StatusCode.ERROR] * len(wrong)
+    assert "failed" not in caplog.text
+
+
 def test_snapshots_become_counters_and_gauges() -> None:
     reader = InMemoryMetricReader()
     metering = ottla.Metering(MeterProvider([reader]))

@@ -64,6 +64,7 @@ class Tracing:
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Begin the span of a record, and write its context into the headers. It replaces an older context."""
         trace = self._trace
+        given = list(record.headers or ())  # before the span begins, because they may be no headers at all
         attributes = self._of_operation("send", "send", record.topic) | _of_message(record.key, record.value)
         span = self._tracer.start_span(f"send {record.topic}", kind=trace.SpanKind.PRODUCER, attributes=attributes)
         carrier: dict[str, str] = {}
@@ -71,12 +72,13 @@ class Tracing:
         if TRACEPARENT not in carrier:  # there is no SDK
             return record
         self._sending[carrier[TRACEPARENT].encode()] = span
-        kept = [header for header in record.headers or () if header[0] not in carrier]
+        kept = [header for header in given if not (isinstance(header, tuple) and header and header[0] in carrier)]
         return record._replace(headers=[*kept, *((name, text.encode()) for name, text in carrier.items())])
 
     def on_acknowledgement(self, record: ProducerRecord, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         """End the span of a record."""
-        context = next((value for name, value in record.headers or () if name == TRACEPARENT), None)
+        pairs = record.headers if isinstance(record.headers, list) else ()  # as `on_send` made them, unless `send` refused them
+        context = next((pair[1] for pair in pairs if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == TRACEPARENT), None)
         span = None if context is None else self._sending.pop(context, None)
         if span is None:
             return

@@ -213,6 +213,9 @@ def _encode_headers(headers: pa.Array, rows: Rows) -> bytes:
     for row, own in enumerate(headers.to_pylist()):
         at[row] = len(out)
         if own:
-            out += encode_headers([tuple(header.values()) for header in own])
+            pairs = [(None, None) if header is None else tuple(header.values()) for header in own]
+            if any(name is None for name, _ in pairs):
+                raise ValueError("A header or its name is null: leave it out of its list.")
+            out += encode_headers(pairs)
         sizes[row] = len(out) - at[row]
     return bytes(out)

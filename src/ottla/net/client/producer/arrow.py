@@ -40,6 +40,10 @@ def table_rows(
     for name in (key, value):
         if name is not None:
             _check_binary(table.schema.field(_position(table, name)))
+    if timestamp is not None:
+        _check_times(table.schema.field(_position(table, timestamp)))
+    if headers is not None:
+        _check_headers(table.schema.field(_position(table, headers)))
     now_ms = time.time_ns() // 1_000_000
     whole = table if isinstance(table, pyarrow.Table) else pyarrow.Table.from_batches([table])
     places = [None if name is None else _position(table, name) for name in (value, key, timestamp, headers)]
@@ -64,6 +68,26 @@ def _check_binary(field: pyarrow.Field) -> None:
     )  # fmt: skip
     if not any(is_of(field.type) for is_of in kinds):
         raise TypeError(f"Column {field.name!r} of the table is of type {field.type}: cast it to binary or string.")
+
+
+def _check_times(field: pyarrow.Field) -> None:
+    from pyarrow import types
+
+    if not (types.is_integer(field.type) or types.is_timestamp(field.type)):
+        raise TypeError(f"Column {field.name!r} of the table is of type {field.type}: cast it to int64 (ms) or timestamp.")
+
+
+def _check_headers(field: pyarrow.Field) -> None:
+    from pyarrow import types
+
+    kind = field.type
+    if types.is_list(kind) or types.is_large_list(kind):
+        of_header = kind.value_type
+        if types.is_struct(of_header) and of_header.num_fields == 2:
+            name, value = of_header.field(0).type, of_header.field(1).type
+            if (types.is_string(name) or types.is_large_string(name)) and (types.is_binary(value) or types.is_large_binary(value)):
+                return
+    raise TypeError(f"Column {field.name!r} of the table is of type {kind}: cast it to list<struct<name: string, value: binary>>.")
 
 
 def row_too_large(number: int) -> BrokerError:
