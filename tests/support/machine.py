@@ -88,6 +88,7 @@ class Machine:
     def restart(self) -> None:
         """Stop in order and start again on the same disk."""
         assert self.broker.close()
+        self.disk.run_syncs()  # a process waits for those under way before it ends
         self.disk.kill()
         self.broker = self._start(clean=True)
 

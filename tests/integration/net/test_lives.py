@@ -26,8 +26,11 @@ from ottla.net.server.listeners import CannotListen, Listen
 from ottla.net.startup.data_directory import DataDirectoryError
 from ottla.net.startup.start import start
 from ottla.ports import Now, Steps, StorageFailed
+from ottla.records.batches.builder import build
+from ottla.records.batches.header import read_header
 from ottla.registry.generations import DIRECTORIES
 from ottla.testing.process import BrokerProcess
+from ottla.wire.errors import NONE
 
 
 def held(directory: Path) -> list[str]:
@@ -109,6 +112,31 @@ def test_what_the_disk_tells_once_the_logs_are_closed_starts_nothing(tmp_path: P
     asyncio.run(live())
     assert told == [None]
     assert begun == []
+
+
+def test_a_sync_that_ends_once_the_logs_are_closed_has_nothing_appended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the marker of a transaction would be. The next start took such a partition offline, as if it was damaged."""
+    monkeypatch.setattr(server_module, "WRITE_OUT_S", 0)  # as if the disk was slow
+
+    async def live() -> str | None:
+        running = await start(str(tmp_path), [Listen("127.0.0.1", 0)], BrokerSettings())
+        now, batch = running.broker.clock.now(), build(None, [b"v"], 0)
+        partition = running.broker.partitions.get("t", 0)
+        assert partition is not None
+        offline = partition.offline
+
+        def append(error_code: int = NONE) -> None:
+            """Append what has the next sync call this again, so that one is always under way."""
+            if not partition.append(bytearray(batch), (read_header(batch),), now).error_code:
+                partition.when_synced(partition.log.log_end_offset, append)
+
+        running.server.complete(append)
+        await running.stop()
+        return offline
+
+    with ottla.Broker(str(tmp_path)) as broker:
+        write(broker)
+    assert [asyncio.run(live()) for _ in range(2)] == [None, None]
 
 
 def test_a_stop_is_woken_though_a_timer_was_armed_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,6 +275,22 @@ def test_what_was_decided_is_carried_out_by_the_next_life(machine: Machine, ends
     assert [hidden(machine, index=index) for index in (0, 1)] == [0, 0]
 
 
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_sync_that_ends_once_the_logs_are_closed_carries_nothing_out(machine: Machine, rounds: int) -> None:
+    """A marker in a closed log lies beyond the end of its clean stop, so that the next start would take the partition offline."""
+    producer = Transactional(machine)
+    assert producer.write() == NONE
+    with pytest.MonkeyPatch.context() as patch:
+        run_syncs, runs = machine.disk.run_syncs, iter([1] * rounds)
+        patch.setattr(machine.disk, "run_syncs", lambda: next(runs, 0) and run_syncs())
+        machine.begin(END, 5, producer.end_request())
+    assert is_ending(machine)
+    machine.restart()
+    assert [partition.offline for partition in machine.broker.partitions if partition.offline] == []
+    machine.pass_time(1000)
+    assert (state(machine), hidden(machine)) == ("CompleteCommit", 0)
+
+
 def is_ending(machine: Machine) -> bool:
     """Without a question to the coordinator, whose answer would wait for a sync."""
     found = machine.broker.transactions.coordinators.machine_of(ID)

@@ -36,6 +36,7 @@ log = logging.getLogger("ottla.broker")
 
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
+STOPPED = "the broker has stopped"
 RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
 """Upper limit of a batch, in bytes, that is recompressed in one step, because strong codecs take milliseconds for it."""
 
@@ -377,6 +378,15 @@ class Partition:
     def notify_online(self) -> None:
         """Notify waiting requests that the log is open, although it could not be opened at first."""
         self.notify_change()
+
+    def seal(self) -> None:
+        """Go offline without notice, because the log is closed. A callback after a sync might append, so drop all that wait.
+
+        The next start would treat records beyond the end of a cleanly closed log as damage.
+        """
+        self._waiting = []
+        if self.offline is None:
+            self.offline = STOPPED
 
     def fail_offline(self, reason: str) -> None:
         """Go offline, and call all waiting callbacks with KAFKA_STORAGE_ERROR."""

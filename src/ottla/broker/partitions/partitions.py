@@ -314,7 +314,10 @@ class Partitions:
         self.syncs.over(partition)
 
     def close(self) -> bool:
-        """Close every log. Return False if a log was not closed cleanly; the next startup must then check the logs."""
+        """Close every log. Return False if a log was not closed cleanly; the next startup must then check the logs.
+
+        Syncs that end afterwards have no effect, and nothing can be appended.
+        """
         clean = True
         for partition in self:
             if partition.offline is None:
@@ -331,4 +334,7 @@ class Partitions:
                     log.error("%s was not closed cleanly: %s", partition, failure)
             else:
                 clean = False
-        return self.checkpoints.write() and clean
+        clean = self.checkpoints.write() and clean
+        for partition in self:
+            partition.seal()
+        return clean
