@@ -58,6 +58,8 @@ class Sender:
     transactions: ProducerTransactions | None = None
     identity: Identity | None = None
     wants_identity: bool = False
+    identity_error: KafkaError | None = None
+    """The last error of a request for an identity, until one is answered."""
     wants_metadata: set[str] = field(default_factory=set)
     _lanes: dict[TopicPartition, Lane] = field(default_factory=dict)
     _busy: dict[TopicPartition, Lane] = field(default_factory=dict)
@@ -89,7 +91,7 @@ class Sender:
     def set_identity(self, identity: Identity) -> None:
         """Store the producer id and epoch that InitProducerId returned, and start to send batches."""
         self.identity = identity
-        self.wants_identity = False
+        self.wants_identity, self.identity_error = False, None
 
     def send_without_identity(self) -> None:
         """Start to send batches without a producer id, because the brokers are older than Kafka 0.11.
@@ -293,9 +295,13 @@ class Sender:
         for lane in list(self._busy.values()):
             unanswered = lane.late_under_way(now_ms)
             for batch in (*unanswered, *lane.pop_expired(now_ms)):
-                why = self._no_leader(lane) or batch.last_refusal or lane.refusal
+                why = self._no_leader(lane) or batch.last_refusal or lane.refusal or self._no_identity(lane)
                 late = self._too_late(why, UNANSWERED) if batch in unanswered else self._too_late(why)
                 self._finish(batch, error=late, gap=True)
+
+    def _no_identity(self, lane: Lane) -> KafkaError | None:
+        """Return the error for which a partition waits for an identity; None if it does not wait."""
+        return self.identity_error if lane.identity is None and self.identity is None else None
 
     def _no_leader(self, lane: Lane) -> KafkaError | None:
         """Return the error that explains why a partition has no leader; None if metadata has no such error."""

@@ -101,6 +101,13 @@ class BatchSender:
         self._pump()
 
     async def _identify(self) -> None:
+        """Get an identity. As long as brokers do not answer, try again, and let each waiting batch fail at its own deadline."""
+        while not await self._is_identified():
+            await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+        self._pump()
+
+    async def _is_identified(self) -> bool:
+        """Request an identity for up to `delivery_timeout_ms`. Return False if another try can succeed."""
         try:
             identity = await self._cluster.retry(self._request_identity, timeout_ms=self._settings.delivery_timeout_ms)
         except NotSupported as error:
@@ -110,10 +117,13 @@ class BatchSender:
                 log.warning(OLD_BROKERS, self._settings.client_id or "producer")
                 self.machine.send_without_identity()
         except KafkaError as error:
+            if error.retriable:
+                self.machine.identity_error = error
+                return self.machine.idle
             self._fail_without_identity(error)
         else:
             self.machine.set_identity(identity)
-        self._pump()
+        return True
 
     def _fail_without_identity(self, error: KafkaError) -> None:
         self.machine.wants_identity = False
@@ -121,6 +131,10 @@ class BatchSender:
 
     async def _request_identity(self) -> Identity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000)
-        answer: InitProducerIdResponse = await self._cluster.request_any(request)
-        raise_for(answer.error_code, "Getting a producer id")
+        try:
+            answer: InitProducerIdResponse = await self._cluster.request_any(request)
+            raise_for(answer.error_code, "Getting a producer id")
+        except KafkaError as error:
+            self.machine.identity_error = error  # the reason of batches that fail before this is tried for the last time
+            raise
         return Identity(answer.producer_id, answer.producer_epoch)
