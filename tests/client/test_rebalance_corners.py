@@ -65,6 +65,37 @@ def test_a_record_in_hand_counts_for_the_time_between_polls_and_not_its_whole_ch
         assert generation_id == 1
 
 
+def test_a_consumer_that_is_not_polled_loses_its_partitions_although_no_heartbeat_is_due(broker: ottla.Broker) -> None:
+    settings: Quick = {**QUICK, "max_poll_interval_ms": 300, "session_timeout_ms": 300_000, "heartbeat_interval_ms": 100_000}
+    with ottla.Consumer("t", bootstrap_servers=broker.address, group_protocol="classic", **settings) as consumer:
+        while not consumer.poll(1_000):
+            pass
+        eventually(lambda: not consumer.assignment(), what="the loss")
+
+
+def test_a_consumer_that_waits_for_records_while_it_leaves_joins_again(broker: ottla.Broker) -> None:
+    settings: Quick = {**QUICK, "max_poll_interval_ms": 300, "enable_auto_commit": False}
+
+    async def run() -> None:
+        leaves, waits = asyncio.Event(), asyncio.Event()
+
+        async def on_lost(_: object) -> None:
+            leaves.set()
+            await waits.wait()
+
+        async with ottla.AsyncConsumer("t", bootstrap_servers=broker.address, on_lost=on_lost, **settings) as consumer:
+            while not await consumer.poll(1_000):
+                pass
+            await leaves.wait()
+            waiting = asyncio.ensure_future(anext(aiter(consumer)))
+            while consumer._reader._waiter is None:
+                await asyncio.sleep(0.01)
+            waits.set()
+            assert (await asyncio.wait_for(waiting, 10)).offset == 0
+
+    asyncio.run(run())
+
+
 def test_a_loop_of_polls_that_do_not_wait_reads_everything(broker: ottla.Broker) -> None:
     async def run() -> int:
         async with ottla.AsyncConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:

@@ -168,7 +168,8 @@ class MembershipDriver:
                         self._settings.max_poll_interval_ms,
                     )
                     await self._leave_group()
-                    await self._wait_for_change(None)
+                    if self._busy_since_ms is not None:  # the user can have begun to wait for records meanwhile
+                        await self._wait_for_change(None)
                 else:
                     await self._try(self.machine.next(now_ms()))
         except KafkaError as error:
@@ -193,11 +194,16 @@ class MembershipDriver:
         since = self._busy_since_ms
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
 
+    def _late_ms(self) -> int:
+        """Return the time, in ms, at which to check whether the user is late: heartbeats can be too far apart for that."""
+        since = now_ms() if self._busy_since_ms is None else self._busy_since_ms
+        return since + self._settings.max_poll_interval_ms + 1
+
     async def _do(self, step: Step | ConsumerStep) -> None:
         if isinstance(step, SendRequest):
             await self._request(step)
         elif isinstance(step, Idle):
-            await self._wait_for_change(step.until_ms)
+            await self._wait_for_change(min(step.until_ms, self._late_ms()))
         elif isinstance(step, Lead):
             await self._share_out(step.topics)
         elif isinstance(step, FindTopics):
