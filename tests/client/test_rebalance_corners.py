@@ -88,8 +88,7 @@ def test_a_consumer_that_waits_for_records_while_it_leaves_joins_again(broker: o
                 pass
             await leaves.wait()
             waiting = asyncio.ensure_future(anext(aiter(consumer)))
-            while consumer._reader._waiter is None:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: consumer._reader._waiter is not None)
             waits.set()
             assert (await asyncio.wait_for(waiting, 10)).offset == 0
 

@@ -102,7 +102,9 @@ class BatchSender:
 
     async def _identify(self) -> None:
         """Get an identity. As long as brokers do not answer, try again, and let each waiting batch fail at its own deadline."""
-        while not await self._is_identified():
+        while True:
+            if await self._is_identified():
+                break
             await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
         self._pump()
 
