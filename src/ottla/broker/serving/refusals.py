@@ -155,6 +155,19 @@ def _copy_names(answer: Struct, fields: list[Field], asked: Asked) -> bool:
             if name in theirs and name not in (ERROR, MESSAGE):
                 setattr(answer, field.name, getattr(asked, name))
                 taken = True
+    return taken or (not isinstance(answer, Message) and _copy_named_lists(answer, fields, asked))
+
+
+def _copy_named_lists(answer: Struct, fields: list[Field], asked: Struct) -> bool:
+    """Copy the lists that name an item without a name of its own, as the entity of a quota. Return whether there are some."""
+    theirs = {field.name for field in asked.WIRE.fields if field.array and field.kind == "struct"}
+    taken = False
+    for field in fields:
+        if field.array and field.kind == "struct" and field.name in theirs:
+            copies = [(field.struct(), each) for each in getattr(asked, field.name) or ()]
+            if copies and all([_copy_names(copy, list(copy.WIRE.fields), each) for copy, each in copies]):
+                setattr(answer, field.name, [copy for copy, _ in copies])
+                taken = True
     return taken
 
 
