@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import threading
 import time
 
 import pytest
@@ -51,4 +53,26 @@ def test_an_error_of_the_work_is_raised_and_a_later_signal_is_not() -> None:
         with pytest.raises(ZeroDivisionError):
             interruption.attempt(lambda: 1 / 0)
         os.kill(os.getpid(), signal.SIGINT)
+        assert interruption.stop.is_set()
+
+
+def test_a_signal_just_before_a_wait_ends_it() -> None:
+    """Python has the signal, and runs its handler only after the wait has begun."""
+    with Interruption() as interruption:
+        ready = select.poll()
+        ready.register(interruption.wake, select.POLLIN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+        def take() -> None:
+            time.sleep(0.2)  # the main thread is in `poll`, which a signal to another thread does not interrupt
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+
+        taken_by = threading.Thread(target=take)
+        taken_by.start()
+        try:
+            assert ready.poll(5_000)
+        finally:
+            taken_by.join()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         assert interruption.stop.is_set()

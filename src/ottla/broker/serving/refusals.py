@@ -165,8 +165,9 @@ def _copy_named_lists(answer: Struct, fields: list[Field], asked: Struct) -> boo
     for field in fields:
         if field.array and field.kind == "struct" and field.name in theirs:
             copies = [(field.struct(), each) for each in getattr(asked, field.name) or ()]
-            if copies and all([_copy_names(copy, list(copy.WIRE.fields), each) for copy, each in copies]):
-                setattr(answer, field.name, [copy for copy, _ in copies])
+            named = [copy for copy, each in copies if _copy_names(copy, list(copy.WIRE.fields), each)]
+            if named:
+                setattr(answer, field.name, named)
                 taken = True
     return taken
 

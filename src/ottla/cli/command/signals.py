@@ -11,7 +11,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 from typing import Self
 
@@ -31,15 +30,18 @@ class Interruption:
         self._may_raise = False
 
     def __enter__(self) -> Self:
-        self.wake, self._waking = os.pipe()  # `wake` can be read after a signal, and is never read: for `select.poll`
+        self.wake, self._waking = os.pipe()  # `wake` can be read after a signal: for `select.poll`
         os.set_blocking(self._waking, False)
         caught = [signal.SIGTERM, signal.SIGINT]
         if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             caught.append(signal.SIGHUP)
         self._kept = {each: signal.signal(each, self._caught) for each in caught}
+        # Python calls handlers between two steps of its own: a signal just before a wait would not end it.
+        self._kept_wakeup = signal.set_wakeup_fd(self._waking, warn_on_full_buffer=False)
         return self
 
     def __exit__(self, *error: object) -> None:
+        signal.set_wakeup_fd(self._kept_wakeup)
         for each, handler in self._kept.items():
             signal.signal(each, handler)
         os.close(self.wake)
@@ -49,8 +51,6 @@ class Interruption:
         signal.signal(number, signal.SIG_DFL)
         self.stop.set()
         self.exit_code = self.exit_code or SIGNALLED + number
-        with suppress(OSError):
-            os.write(self._waking, b"\0")
         if self._may_raise:
             self._may_raise = False
             raise KeyboardInterrupt
@@ -70,4 +70,5 @@ class Interruption:
         """Sleep for some seconds, but only until a signal arrives."""
         end = time.monotonic() + seconds
         while not self.stop.is_set() and (left := end - time.monotonic()) > 0:
-            select.select([self.wake], [], [], left)
+            if select.select([self.wake], [], [], left)[0] and not self.stop.is_set():
+                os.read(self.wake, 64)  # of a signal that another handler has caught
