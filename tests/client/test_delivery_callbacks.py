@@ -83,7 +83,7 @@ def test_an_exception_of_a_callback_is_raised_after_all_callbacks(
         with pytest.raises(LookupError, match="number 1"):
             producer.flush()
         assert len(told) == 3
-        assert [line for line in caplog.messages if f"on_delivery of a record of topic {topic}" in line]
+        assert [line for line in caplog.messages if f"a callback of a record of topic {topic}" in line]
         producer.flush()
         assert producer.send(topic, b"after", partition=0).result(20).offset == 3
         producer.send(topic, b"v", on_delivery=fail)
