@@ -31,6 +31,8 @@ SHARES = 4
 """So many days go by until each test has run in a share of the day."""
 GRACE_S = 45
 """How long after its time a run is stopped: its tests should have ended, and their brokers too."""
+COLLECTION_S = 60
+"""What pytest needs before its first test, on a busy machine. With less time than that, a run would be stopped and count as failed."""
 SPEEDS = {
     "quick": ["-m", "not slow and not full and not java", "tests/tree", "tests/unit", "tests/scenarios"],
     "test": ["-m", "not full", "--durations", "10"],
@@ -88,6 +90,9 @@ def main() -> int:
     if share:
         print(f"Share {share} of the tests that only `make full` runs; by hand: make full SHARE={share}", flush=True)
         arguments += ["--share", share]
+    if chosen.seconds is not None and chosen.seconds < COLLECTION_S:
+        print(f"SKIPPED: no test begins, because {max(chosen.seconds, 0):.0f} s are left and pytest needs {COLLECTION_S} to start.")
+        return 0
     if chosen.seconds is not None:
         arguments += ["--until", str(time.time() + chosen.seconds)]
     return run(arguments, None if chosen.seconds is None else max(chosen.seconds, 0) + GRACE_S)
