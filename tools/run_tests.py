@@ -32,7 +32,7 @@ SHARES = 4
 GRACE_S = 45
 """How long after its time a run is stopped: its tests should have ended, and their brokers too."""
 COLLECTION_S = 60
-"""What pytest needs before its first test, on a busy machine. With less time than that, a run would be stopped and count as failed."""
+"""What pytest needs before its first test, on a busy machine: with less time, a run would be stopped and count as failed."""
 SPEEDS = {
     "quick": ["-m", "not slow and not full and not java", "tests/tree", "tests/unit", "tests/scenarios"],
     "test": ["-m", "not full", "--durations", "10"],
