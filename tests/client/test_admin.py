@@ -98,6 +98,7 @@ def test_a_group_has_settings_before_it_has_members(admin: ottla.Admin, unique: 
     group = ottla.ConfigResource.group(unique("group"))
     admin.alter_configs(group, set={"consumer.session.timeout.ms": 50_000})
     eventually(lambda: settings_of(admin, group, "consumer.session.timeout.ms") == ["50000"])
+    assert settings_of(admin, group, "consumer.session.timeout.ms") == ["50000"]
 
 
 def test_records_are_deleted_up_to_an_offset(admin: ottla.Admin, broker: Peer, topic: str) -> None:

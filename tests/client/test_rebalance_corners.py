@@ -71,6 +71,7 @@ def test_a_consumer_that_is_not_polled_loses_its_partitions_although_no_heartbea
         while not consumer.poll(1_000):
             pass
         eventually(lambda: not consumer.assignment(), what="the loss")
+        assert consumer.assignment() == set()
 
 
 def test_a_consumer_that_waits_for_records_while_it_leaves_joins_again(broker: ottla.Broker) -> None:

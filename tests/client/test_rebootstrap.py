@@ -60,6 +60,7 @@ def test_a_producer_and_a_member_of_a_group_follow_their_cluster_to_another_port
             exchange(producer, consumer, b"1")
         with begun(tmp_path / "data", bootstrap):
             exchange(producer, consumer, b"2")
+            assert sum(at.offset for at in consumer.positions().values()) == 3
             clients.close()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,7 +51,7 @@ class Source(NamedTuple):
     group_id: str
 
 
-class ClientProgram:
+class ClientProgram(ABC):
     """One process with one client. `work` runs until `should_end`, and a kill ends it at once."""
 
     def __init__(self, place: ProgramPlace, name: str) -> None:
@@ -84,8 +85,8 @@ class ClientProgram:
         finally:
             self.alive = False
 
-    async def work(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def work(self) -> None: ...
 
     def say(self, what: str) -> None:
         """Print an event, if the run prints events."""

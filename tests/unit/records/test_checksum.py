@@ -18,4 +18,4 @@ def test_a_batch_needs_no_parser_of_emails() -> None:
     code = "import sys, ottla.records.batches.header, crc32c as package; assert package.crc32c(b'') == 0"
     loads = "import sys, ottla.records.batches.header; assert not {'email', 'argparse', 'importlib.metadata'} & set(sys.modules)"
     for statement in (loads, code):
-        subprocess.run([sys.executable, "-c", statement], check=True)
+        assert subprocess.run([sys.executable, "-c", statement], check=False).returncode == 0
