@@ -112,6 +112,25 @@ def test_a_table_is_sent_with_keys_headers_and_timestamps(broker: Peer, topic: s
     assert (found[149_999].key, found[149_999].value, found[149_999].headers) == (b"99", b"149999", (("h", b"1"),))
 
 
+def test_a_table_without_names_sends_its_columns_of_the_names_of_a_records_parts_and_drops_none(broker: Peer, topic: str) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    header = arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())]))
+    columns = {
+        "timestamp": arrow.array([5], arrow.int64()),
+        "value": ["v"],
+        "headers": arrow.array([[("h", b"1")]], header),
+        "key": ["k"],
+    }
+    with ottla.Producer(broker.address) as producer:
+        assert producer.send_table(topic, arrow.table(columns), partition=0) == 1
+        assert producer.send_table(topic, arrow.table(columns), value="key", partition=0) == 1  # no other than the named one
+        with pytest.raises(ottla.SettingError, match="column 'age' is no part of a record: name the columns to send"):
+            producer.send_table(topic, arrow.table({**columns, "age": [7]}), partition=0)
+    whole, named = read(broker, topic)
+    assert (whole.key, whole.value, whole.headers, whole.timestamp) == (b"k", b"v", (("h", b"1"),), 5)
+    assert (named.key, named.value, named.headers) == (None, b"k", ())
+
+
 def test_mistakes_with_tables_are_refused_before_a_row_is_sent(broker: Peer, topic: str) -> None:
     arrow = pytest.importorskip("pyarrow")
     table = arrow.table({"value": ["a", "b" * 2_000, "c"], "number": [1, 2, 3]})
@@ -124,5 +143,5 @@ def test_mistakes_with_tables_are_refused_before_a_row_is_sent(broker: Peer, top
             producer.send_table(topic, table, key="number")
         assert producer.unwritten() == {}
         with pytest.raises(ottla.BrokerError, match=r"Row 1 exceeds max_request_size: the 1 rows before it are queued"):
-            producer.send_table(topic, table)
+            producer.send_table(topic, table, value="value")
     assert [record.value for record in read(broker, topic)] == [b"a"]

@@ -20,9 +20,9 @@ CHUNK_ROWS = 16_384
 
 
 def table_rows(
-    table: pyarrow.Table | pyarrow.RecordBatch, *, key: str | None, value: str, headers: str | None, timestamp: str | None
+    table: pyarrow.Table | pyarrow.RecordBatch, *, key: str | None, value: str | None, headers: str | None, timestamp: str | None
 ) -> Iterator[Rows]:
-    """Yield the rows of a table in parts. The arguments name its columns.
+    """Yield the rows of a table in parts. The arguments name its columns, as in `send_table`.
 
     Raises `TypeError` for what is no table and for a column of a wrong type, and `SettingError` for a missing column.
     """
@@ -34,22 +34,28 @@ def table_rows(
 
     if not isinstance(table, pyarrow.Table | pyarrow.RecordBatch):
         raise TypeError(f"send_table() takes a pyarrow.Table or RecordBatch, not {short_repr(table)}.")
-    for argument, name in (("key", key), ("value", value), ("headers", headers), ("timestamp", timestamp)):
-        if name is not None:
-            text(argument, name)
-    for name in (key, value):
-        if name is not None:
-            _check_binary(table.schema.field(_position(table, name)))
-    if timestamp is not None:
-        _check_times(table.schema.field(_position(table, timestamp)))
-    if headers is not None:
-        _check_headers(table.schema.field(_position(table, headers)))
+    columns = _columns_to_send(table, {"value": value, "key": key, "timestamp": timestamp, "headers": headers})
+    for argument, name in columns.items():
+        _CHECKS[argument](table.schema.field(_position(table, name)))
     now_ms = time.time_ns() // 1_000_000
     whole = table if isinstance(table, pyarrow.Table) else pyarrow.Table.from_batches([table])
-    places = [None if name is None else _position(table, name) for name in (value, key, timestamp, headers)]
+    places = {argument: _position(table, name) for argument, name in columns.items()}
     for part in whole.to_batches(max_chunksize=CHUNK_ROWS):
-        values, keys, times, of_headers = [None if place is None else part.column(place) for place in places]
+        values = part.column(places["value"])
+        keys, times, of_headers = (part.column(places[of]) if of in places else None for of in ("key", "timestamp", "headers"))
         yield arrow_rows(values, keys, now_ms if times is None else times, of_headers)
+
+
+def _columns_to_send(table: pyarrow.Table | pyarrow.RecordBatch, named: dict[str, str | None]) -> dict[str, str]:
+    """Return the names of the columns to send, by argument: the named ones, or if none is, all columns of the table."""
+    columns = {argument: text(argument, name) for argument, name in named.items() if name is not None}
+    if columns:
+        return {"value": "value"} | columns
+    if "value" in (names := table.schema.names) and (others := [name for name in names if name not in named]):
+        raise SettingError(
+            f"The table's column {others[0]!r} is no part of a record: name the columns to send, such as value='value', or drop it."
+        )
+    return {argument: argument for argument in named if argument == "value" or argument in names}
 
 
 def _position(table: pyarrow.Table | pyarrow.RecordBatch, name: str) -> int:
@@ -88,6 +94,9 @@ def _check_headers(field: pyarrow.Field) -> None:
             if (types.is_string(name) or types.is_large_string(name)) and (types.is_binary(value) or types.is_large_binary(value)):
                 return
     raise TypeError(f"Column {field.name!r} of the table is of type {kind}: cast it to list<struct<name: string, value: binary>>.")
+
+
+_CHECKS = {"value": _check_binary, "key": _check_binary, "timestamp": _check_times, "headers": _check_headers}
 
 
 def row_too_large(number: int) -> BrokerError:

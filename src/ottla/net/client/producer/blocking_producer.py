@@ -183,15 +183,17 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         table: pyarrow.Table | pyarrow.RecordBatch,
         *,
         key: str | None = None,
-        value: str = "value",
+        value: str | None = None,
         headers: str | None = None,
         timestamp: str | None = None,
         partition: int | None = None,
     ) -> int:
         """Queue the rows of a table, without a Python object for each record. Return their number.
 
-        `key`, `value`, `headers` and `timestamp` name columns. Keys and values are binary or strings, headers lists of structs of a
-        name and a value, timestamps ms since 1970 or of a type of Arrow. Without `key`, keys are null. Needs pyarrow.
+        `key`, `value`, `headers` and `timestamp` name columns. If none is given, the columns of these names are written, and
+        a column of another name raises `SettingError`. If one is given, the named columns are written and no other; `value` is then
+        `value` unless named. Keys and values are binary or strings, headers lists of structs of a name and a value, timestamps ms
+        since 1970 or of a type of Arrow. Needs pyarrow.
 
         Raises the exceptions of `send`. A row that exceeds `max_request_size` raises `BrokerError` (MESSAGE_TOO_LARGE), which has
         its number: the rows before it are queued.
