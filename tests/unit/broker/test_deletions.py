@@ -20,10 +20,10 @@ from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, TOPIC_ALREADY_EXISTS
+from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 from tests.support.coordinator_records import everything
 from tests.support.machine import Machine
-from tests.support.producing import create, delete, produce, values
+from tests.support.producing import PRODUCE, begin, create, delete, produce, values
 from tests.unit.broker.test_computed import Hasty
 
 COMMIT, FETCH, FIND, CREATE, DELETE = 8, 9, 10, 19, 20
@@ -105,6 +105,15 @@ def begin_to_delete(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
             machine.ask(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
     machine.kill()
     machine.pass_time(100)
+
+
+def test_an_append_that_waits_for_a_sync_ends_when_its_topic_is_deleted_because_the_topic_is_gone(machine: Machine) -> None:
+    """KAFKA_STORAGE_ERROR would let operators look for a broken disk."""
+    pending = begin(machine, b"v")
+    assert isinstance(pending, DelayedReply)
+    assert machine.broker.partitions.drop("t", 0)
+    part = machine.finish(PRODUCE, 9, pending).responses[0].partition_responses[0]
+    assert part.error_code == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_crash_behind_the_registry_leaves_no_offsets_of_a_deleted_topic(

@@ -36,6 +36,7 @@ from ottla.wire.errors import (
     NOT_COORDINATOR,
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
 from ottla.wire.schema import Message
@@ -46,6 +47,8 @@ A = TypeVar("A")
 
 APPLIED_AT_ONCE: Final = 50
 """Records applied between two pauses."""
+UNUSABLE: Final = (KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION)
+"""Errors of a partition that logs them itself, has moved to another broker, or was deleted."""
 
 
 CreateTopics = Callable[[Sequence[str]], Sequence[Decision]]
@@ -77,7 +80,7 @@ class PartitionLog:
         error_code = self._partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
         if error_code == INVALID_PRODUCER_EPOCH:
             return error_code
-        if error_code in (NONE, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER):  # the partition logs these errors itself
+        if error_code in (NONE, *UNUSABLE):
             return NOT_COORDINATOR if error_code else NONE
         sentence = "%s: its coordinator cannot store %d bytes of records (%s): check the settings of the topic"
         log.error(sentence, self._partition, len(batch), error_name(error_code), extra={"cause": "coordinator"})

@@ -30,6 +30,7 @@ from ottla.wire.errors import (
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 
 log = logging.getLogger("ottla.broker")
@@ -103,6 +104,7 @@ class Partition:
         "_flush",
         "_has_flush_settings",
         "_level",
+        "_offline_code",
         "_on_change",
         "_touched",
         "_waiting",
@@ -151,6 +153,7 @@ class Partition:
         self.leader_epoch = 0
         self.high_watermark = 0
         self.offline: str | None = None
+        self._offline_code = KAFKA_STORAGE_ERROR
         self.key = ("partition", topic, index)
         self.log: Log
         self._changes = changes
@@ -189,7 +192,7 @@ class Partition:
         `current_leader_epoch` is the leader epoch in the client's request (KIP-320); -1 skips the check.
         """
         if self.offline is not None:
-            return KAFKA_STORAGE_ERROR
+            return self._offline_code
         if self.role is not LEADER:
             return NOT_LEADER_OR_FOLLOWER
         if current_leader_epoch == NO_LEADER_EPOCH:
@@ -342,7 +345,7 @@ class Partition:
     def when_synced(self, offset: int, callback: Callable[[int], None]) -> None:
         """Call `callback(error_code)` once all records below `offset` are as durable as acks=all requires. This can be at once."""
         if self.offline is not None:
-            callback(KAFKA_STORAGE_ERROR)
+            callback(self._offline_code)
         elif self.log.synced_offset >= offset or not self.must_sync(acks_all=True):
             callback(NONE)
         else:
@@ -389,10 +392,15 @@ class Partition:
             self.offline = STOPPED
 
     def fail_offline(self, reason: str) -> None:
-        """Go offline, and call all waiting callbacks with KAFKA_STORAGE_ERROR."""
+        """Go offline, and call all waiting callbacks with KAFKA_STORAGE_ERROR, or with the error code of a deleted log."""
         self.offline = reason
         self.log.producers.leave()
         self.notify_change()
         waiting, self._waiting = self._waiting, []
         for _, callback in waiting:
-            callback(KAFKA_STORAGE_ERROR)
+            callback(self._offline_code)
+
+    def end_deleted(self) -> None:
+        """Go offline, because the log is deleted, with the topic or because the broker no longer has a replica of it."""
+        self._offline_code = UNKNOWN_TOPIC_OR_PARTITION if self.role is LEADER else NOT_LEADER_OR_FOLLOWER
+        self.fail_offline("the topic was deleted")

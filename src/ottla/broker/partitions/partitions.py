@@ -231,7 +231,7 @@ class Partitions:
             if is_gone:
                 self.directories.forget(name)
             return is_gone and are_gone
-        partition.fail_offline("the topic was deleted")
+        partition.end_deleted()
         self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
