@@ -11,6 +11,7 @@ import pytest
 
 import ottla
 from ottla.testing.process import BrokerProcess
+from tests.support.peers import Peer
 
 
 @pytest.fixture
@@ -84,6 +85,23 @@ async def lose_one(mortal: BrokerProcess) -> None:
 def test_leaving_async_with_raises_what_was_lost(mortal: BrokerProcess) -> None:
     with pytest.raises(ottla.DeliveryFailed, match="1 record of topic t"):
         asyncio.run(lose_one(mortal))
+
+
+def test_a_cancelled_close_raises_no_other_error_and_logs_what_it_cost(
+    broker: Peer, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use() -> None:
+        producer = await ottla.AsyncProducer(broker.address).start()
+        await producer.partitions_for(topic)
+        await producer.send(topic, b"v")
+        closing = asyncio.create_task(producer.close())
+        await asyncio.sleep(0)  # `close` now waits for the broker
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+
+    asyncio.run(use())
+    assert any(f"1 record of topic {topic}" in line for line in caplog.messages)
 
 
 def test_close_ends_when_the_time_to_deliver_is_over_though_a_broker_owes_the_answer(mortal: BrokerProcess) -> None:

@@ -202,6 +202,8 @@ def test_a_producer_refuses_what_means_nothing_and_writes_on(
     [
         ("timestamp", ["x"], None, TypeError, "cast it to int64"),
         ("timestamp", [1.5], None, TypeError, "cast it to int64"),
+        ("timestamp", [-5], None, ottla.SettingError, "the timestamp -5: give times since 1970"),
+        ("timestamp", [-5], "instants", ottla.SettingError, "timestamp 1969-12-31 .*: give times since 1970"),
         ("headers", ["x"], None, TypeError, "cast it to list<struct<name: string, value: binary>>"),
         ("headers", [[("a", b"b")]], "map", TypeError, "cast it to list"),
         ("headers", [[(None, b"b")]], "headers", ValueError, "its name is null"),
@@ -221,6 +223,7 @@ def test_a_column_that_fits_no_field_is_named(
     kinds = {
         "map": arrow.map_(arrow.string(), arrow.binary()),
         "headers": arrow.list_(arrow.struct([("name", arrow.string()), ("value", arrow.binary())])),
+        "instants": arrow.timestamp("ms"),
     }
     table = arrow.table({"value": [b"v"], "more": arrow.array(column, kind and kinds[kind])})
     given: dict[str, Any] = {argument: "more"}

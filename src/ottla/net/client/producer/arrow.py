@@ -37,6 +37,8 @@ def table_rows(
     columns = _columns_to_send(table, {"value": value, "key": key, "timestamp": timestamp, "headers": headers})
     for argument, name in columns.items():
         _CHECKS[argument](table.schema.field(_position(table, name)))
+    if "timestamp" in columns:
+        _check_since_1970(table.column(_position(table, columns["timestamp"])), columns["timestamp"])
     now_ms = time.time_ns() // 1_000_000
     whole = table if isinstance(table, pyarrow.Table) else pyarrow.Table.from_batches([table])
     places = {argument: _position(table, name) for argument, name in columns.items()}
@@ -81,6 +83,15 @@ def _check_times(field: pyarrow.Field) -> None:
 
     if not (types.is_integer(field.type) or types.is_timestamp(field.type)):
         raise TypeError(f"Column {field.name!r} of the table is of type {field.type}: cast it to int64 (ms) or timestamp.")
+
+
+def _check_since_1970(times: pyarrow.Array | pyarrow.ChunkedArray, name: str) -> None:
+    """Raise `SettingError` for a timestamp before 1970, which `send` refuses too. So no row is queued before it is found."""
+    from pyarrow import compute, int64
+
+    least = compute.min(times.cast(int64())).as_py()
+    if least is not None and least < 0:
+        raise SettingError(f"Column {name!r} of the table has the timestamp {compute.min(times)}: give times since 1970.")
 
 
 def _check_headers(field: pyarrow.Field) -> None:

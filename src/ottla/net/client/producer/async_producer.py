@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
@@ -436,9 +436,15 @@ class AsyncProducer(Generic[Key_contra, Value_contra]):
             return
         try:
             await self._driver.settle(timeout_ms)
+        except BaseException:  # such as a cancellation, which the caller gets rather than the records that it cost
+            with suppress(KafkaError):
+                await self._end(timeout_ms)
+            raise
+        await self._end(timeout_ms)
+
+    async def _end(self, timeout_ms: int | None) -> None:
+        try:
+            await self._callbacks.finish(None if timeout_ms is None else timeout_ms / 1000, cancel=True)
         finally:
-            try:
-                await self._callbacks.finish(None if timeout_ms is None else timeout_ms / 1000, cancel=True)
-            finally:
-                self._interception.close()
-                await self._driver.end()
+            self._interception.close()
+            await self._driver.end()
