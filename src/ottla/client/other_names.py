@@ -5,9 +5,9 @@ The classes have no `__getattr__`, because it would slow down each access to an 
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-Client = TypeVar("Client", bound=type)
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
 
 NAMES = {
     "Producer": "bootstrap_connected cluster_id create_batch list_topics max_usable_produce_magic produce "
@@ -43,24 +43,41 @@ def missing_method(kind: str, name: str) -> str:
         return f"{kind} has no method start; a blocking client is started when it is made."
     here = find_method(kind, name)
     note = here.note.replace("`", "")
-    if here.name in ("", name):
-        return f"{kind} has no method {name}; {note if here.note[0] == '`' else note[0].lower() + note[1:]}"
-    return f"{kind} has no method {name}; it is called {here.name} here. {note}".rstrip()
+    if here.name not in ("", name):
+        return f"{kind} has no method {name}; it is called {here.name} here. {note}".rstrip()
+    if not note:
+        return f"{kind} has no method {name}."
+    return f"{kind} has no method {name}; {note if here.note[0] == '`' else note[0].lower() + note[1:]}"
 
 
-def with_other_names(client: Client) -> Client:
-    """Give a class the methods of other clients as attributes that raise. `dir` of an object does not list them."""
-    kind = client.__name__
-    for name in NAMES.get(kind.removeprefix("Async"), "").split():
-        if not hasattr(client, name):
-            setattr(client, name, OtherName(kind, name))
-    client.__dir__ = _dir  # type: ignore[assignment]  # a method, as a function of the class
-    return client
+class ClientType(type(Protocol)):  # type: ignore[misc]  # so that a class can derive from a client, and from a Protocol or an ABC
+    """The type of the client classes. It gives Ottla's own the methods of other clients, as attributes that raise.
+
+    `dir` and `help` list them neither for a class nor for an object.
+    """
+
+    def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> None:
+        super().__init__(name, bases, namespace, **options)
+        if cls.__module__.startswith("ottla."):
+            for other in NAMES.get(name.removeprefix("Async"), "").split():
+                if not hasattr(cls, other):
+                    setattr(cls, other, OtherName(name, other))
+            cls.__dir__ = _dir  # type: ignore[assignment, method-assign]  # a method of the class's objects
+
+    def __dir__(cls) -> list[str]:
+        return _without_other_names(super().__dir__(), cls.__mro__)
 
 
 def _dir(self: object) -> list[str]:
-    names: dict[str, object] = {}
-    for kind in reversed(type(self).__mro__):
-        names |= vars(kind)
-    names |= vars(self)
-    return sorted({*object.__dir__(self)} - {name for name, found in names.items() if isinstance(found, OtherName)})
+    return _without_other_names(object.__dir__(self), type(self).__mro__, vars(self))
+
+
+def _without_other_names(
+    listed: Iterable[str], kinds: Sequence[type], own: Mapping[str, object] = MappingProxyType({})
+) -> list[str]:
+    """Return the sorted names of attributes, without those that are methods of other clients. `own` are those of an object."""
+    found: dict[str, object] = {}
+    for kind in reversed(kinds):
+        found |= vars(kind)
+    found |= own
+    return sorted({*listed} - {name for name, attribute in found.items() if isinstance(attribute, OtherName)})

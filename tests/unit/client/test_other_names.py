@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import copy
 import inspect
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 import ottla
-from ottla.client.other_clients import CLASSES, METHODS
-from ottla.client.other_names import NAMES
+from ottla.client.other_clients import CLASSES, METHODS, Equivalent
+from ottla.client.other_names import NAMES, missing_method
 
 KINDS = [getattr(ottla, kind) for kind in ("Producer", "AsyncProducer", "Consumer", "AsyncConsumer", "Admin", "AsyncAdmin")]
 MEANT = [
@@ -36,6 +37,7 @@ def test_a_method_of_another_client_is_missing_and_its_equivalent_is_named(kind:
     assert not hasattr(client, name)
     assert not hasattr(kind, name)
     assert name not in dir(client)
+    assert name not in dir(kind)
     assert getattr(client, name, 5) == 5
 
 
@@ -60,6 +62,32 @@ def test_a_subclass_may_use_the_names() -> None:
     assert own.consume() == "mine"
     assert getattr(own, "topics") == ["t"]  # noqa: B009  # it is no attribute of the class
     assert {"consume", "topics"} <= set(dir(own))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_can_derive_from_a_client_and_from_what_has_another_metaclass(kind: type) -> None:
+    class Reads(Protocol):
+        def read(self) -> int: ...
+
+    class Own(kind, Reads, abc.ABC):  # type: ignore[misc, valid-type]
+        @abc.abstractmethod
+        def work(self) -> int: ...
+
+    with pytest.raises(TypeError, match="abstract"):
+        Own()
+
+
+def test_a_name_without_an_equivalent_is_missing_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(METHODS["confluent_kafka.Producer"], "unheard_of", Equivalent())  # type: ignore[arg-type]
+    assert missing_method("Producer", "unheard_of") == "Producer has no method unheard_of."
+
+
+def test_errors_of_python_name_the_class_that_programs_use() -> None:
+    producer: Any = object.__new__(ottla.Producer)
+    with pytest.raises(TypeError, match=r"^Producer\.send\(\) takes from 2 to 3 positional"):
+        producer.send("t", b"v", b"key")
+    with pytest.raises(TypeError, match=r"^Producer\.send_table\(\) takes 3 positional"):
+        producer.send_table("t", None, "key")
 
 
 @pytest.mark.parametrize("kind", KINDS)

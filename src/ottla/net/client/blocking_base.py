@@ -6,11 +6,12 @@ thread (`producer.blocking_producer`), and `Consumer.records` decodes there, so 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
-from ottla.client.other_names import with_other_names
+from ottla.client.other_names import ClientType
 from ottla.net.client.background import BackgroundLoop, UserCalls
 from ottla.net.client.consumer.listeners import refuse_in_listener
 from ottla.net.client.statistics import Statistics
@@ -33,13 +34,21 @@ Client = TypeVar("Client", bound=AsyncClient)
 Result = TypeVar("Result")
 
 
-class BlockingClient(Generic[Client]):
+def _name_for_users(client: type) -> None:
+    """Name the methods of a base class, such as `BlockingProducer`, after the class that users call: Python's errors show it."""
+    for name, method in vars(client).items():
+        if inspect.isfunction(method):
+            shown = name.removeprefix("_").removesuffix("_intercepted") if name.endswith("_intercepted") else name
+            method.__qualname__ = f"{client.__name__.removeprefix('Blocking')}.{shown}"
+
+
+class BlockingClient(Generic[Client], metaclass=ClientType):
     """A context manager around an asynchronous client, which runs on a background thread."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if cls.__module__.startswith("ottla."):
-            with_other_names(cls)
+            _name_for_users(cls)
 
     def __init__(self, client: Client, kind: str) -> None:
         self._async = client

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 from ottla.client.arguments import whole
 from ottla.client.keywords import AdminKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
-from ottla.client.other_names import with_other_names
+from ottla.client.other_names import ClientType
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.admin.access_calls import AccessCalls
 from ottla.net.client.admin.cluster_calls import ClusterCalls
@@ -21,8 +21,9 @@ from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.telemetry_driver import TelemetryDriver
 
 
-@with_other_names
-class AsyncAdmin(TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaCalls, ClusterCalls, AccessCalls):
+class AsyncAdmin(
+    TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaCalls, ClusterCalls, AccessCalls, metaclass=ClientType
+):
     """An admin client, which changes and describes a cluster; a context manager.
 
     Keyword arguments: Kafka's settings with underscores.

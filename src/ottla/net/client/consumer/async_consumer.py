@@ -25,7 +25,7 @@ from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
 from ottla.client.metrics.registry import Metric, MetricsSnapshot
-from ottla.client.other_names import with_other_names
+from ottla.client.other_names import ClientType
 from ottla.client.settings.clients import ConsumerSettings, parse, refuse_dict
 from ottla.client.types import (
     EARLIEST_TIMESTAMP,
@@ -70,8 +70,7 @@ ENDS_PAUSE_MS = 200
 log = logging.getLogger("ottla.client")
 
 
-@with_other_names
-class AsyncConsumer(Generic[Key_co, Value_co]):
+class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:

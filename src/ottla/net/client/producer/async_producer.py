@@ -14,7 +14,7 @@ from ottla.client.errors import CommitFailed, KafkaError, TransactionAbortable
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
 from ottla.client.keywords import ProducerKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
-from ottla.client.other_names import with_other_names
+from ottla.client.other_names import ClientType
 from ottla.client.producer.accumulator import Headers
 from ottla.client.producer.transactions import InGroup, chain_errors, metadata_of
 from ottla.client.settings.clients import ProducerSettings, parse
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from ottla.client.typed_keywords import Key, Value
 
 
-@with_other_names
-class AsyncProducer(Generic[Key_contra, Value_contra]):
+class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
     """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         async with AsyncProducer("localhost:9092", linger_ms=5) as producer:
