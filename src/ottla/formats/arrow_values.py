@@ -75,7 +75,7 @@ def pack(batch: pa.RecordBatch) -> pa.RecordBatch:
     """
     value = batch.column("value")
     if value.null_count:
-        raise OptionError("A row's value is null, and valueFormat arrow packs rows that have one: filter such rows out.")
+        raise OptionError("A row's value is null, and the format arrow packs rows that have one: filter such rows out.")
     written: list[dict[str, object]] = []
     kept = [name for name in ("topic", "partition") if name in batch.schema.names]
     for own, names in _alike(batch, kept):

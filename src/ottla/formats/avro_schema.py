@@ -92,12 +92,12 @@ class _NoAvro(Exception):
     """Raised for an invalid Avro schema, with the reason."""
 
 
-def read(text: str, option: str) -> Avro:
-    """Parse a schema from JSON. Raises `OptionError`, which names the option `option`."""
+def read(text: str, source: str) -> Avro:
+    """Parse a schema from JSON. Raises `OptionError`; `source` is the option or the place that has the schema."""
     try:
         return _node(json.loads(text), {}, "")
     except (_NoAvro, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(f"Option {option} has no schema of Avro that can be read: {error}.") from None
+        raise OptionError(f"{source} has no schema of Avro that can be read: {error}.") from None
 
 
 def _node(given: Any, named: dict[str, Avro | None], namespace: str) -> Avro:

@@ -52,10 +52,10 @@ def decoder_of(
     return JsonDecoder(kind)
 
 
-def framed_decoder_of(name: str, kind: pa.DataType, registry: SchemaRegistry, option: str, asked: Avro | None = None) -> Decoder:
+def framed_decoder_of(name: str, kind: pa.DataType, registry: SchemaRegistry, asked: Avro | None = None) -> Decoder:
     """Return a decoder of values that begin with the id of their schema in a registry.
 
-    `asked` is the schema of Avro to which values are resolved, if there is one. `option` names the schema's option in errors.
+    `asked` is the schema of Avro to which values are resolved, if there is one.
     """
     from ottla.formats.registry_frames import FramedDecoder
 
@@ -67,12 +67,13 @@ def framed_decoder_of(name: str, kind: pa.DataType, registry: SchemaRegistry, op
         text = registry.by_id(schema_id, name)
         if text is None:
             return None
+        source = f"Schema {schema_id} of the schema registry"
         if name == "avro":
             from ottla.formats import avro_schema
 
-            return decoder_of(name, kind, avro=avro_schema.read(text, option), asked=asked)
+            return decoder_of(name, kind, avro=avro_schema.read(text, source), asked=asked)
         from ottla.formats.protobuf_values import PlacedProtobufDecoder
 
-        return PlacedProtobufDecoder(kind, base64.b64decode(text))
+        return PlacedProtobufDecoder(kind, base64.b64decode(text), source)
 
     return FramedDecoder(kind, find)

@@ -18,14 +18,14 @@ _SIMPLE: dict[str, pa.DataType] = {
 }
 
 
-def arrow_type(text: str, option: str) -> pa.StructType:
+def arrow_type(text: str, source: str) -> pa.StructType:
     """Return Arrow's type of the values. A schema without a type becomes STRING, with the value's JSON. Raises `OptionError`."""
     try:
         found = _type(json.loads(text))
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise OptionError(f"Option {option} has no JSON Schema that can be read: {error}.") from None
+        raise OptionError(f"{source} has no JSON Schema that can be read: {error}.") from None
     if not pa.types.is_struct(found):
-        raise OptionError(f"Option {option} has a JSON Schema without properties: name the columns of the values in it.")
+        raise OptionError(f"{source} has a JSON Schema without properties: name the columns of the values in it.")
     return found
 
 

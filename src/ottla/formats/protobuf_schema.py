@@ -121,8 +121,8 @@ def _to_signed(value: int) -> int:
     return value - (1 << 64) if value >> 63 else value
 
 
-def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
-    """Parse a set of descriptors. Raises `OptionError`.
+def read(descriptors: bytes, message: str, source: str) -> ProtobufSchema:
+    """Parse a set of descriptors. Raises `OptionError`; `source` is the option or the place that has the descriptors.
 
     `message` names the message that values have; by default it is the first message of the last file.
     """
@@ -140,12 +140,12 @@ def read(descriptors: bytes, message: str, option: str) -> ProtobufSchema:
             root = root if first is None else f"{prefix}.{_text(first, 1)}"
     except (_NoDescriptors, UnicodeDecodeError, RecursionError) as error:
         made = "make it with protoc --include_imports --descriptor_set_out"
-        raise OptionError(f"Option {option} must name a file of descriptors of Protobuf ({error}): {made}.") from None
+        raise OptionError(f"{source} has no descriptors of Protobuf ({error}): {made}.") from None
     root = f".{message.lstrip('.')}" if message else root
     if root not in messages:
         own = (name for name, each in messages.items() if not each.is_map_entry and not name.startswith(".google.protobuf."))
         offered = ", ".join(sorted(name.lstrip(".") for name in own))
-        raise OptionError(f"Option {option} asks for message {root.lstrip('.')}, and the descriptors have {offered or 'none'}.")
+        raise OptionError(f"{source} asks for message {root.lstrip('.')}, and the descriptors have {offered or 'none'}.")
     return ProtobufSchema(messages, enums, messages[root])
 
 

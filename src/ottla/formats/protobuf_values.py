@@ -52,9 +52,9 @@ class PlacedProtobufDecoder(CursorDecoder):
     file.
     """
 
-    def __init__(self, kind: pa.StructType, descriptors: bytes) -> None:
+    def __init__(self, kind: pa.StructType, descriptors: bytes, source: str) -> None:
         super().__init__(kind)
-        self._descriptors = descriptors
+        self._descriptors, self._source = descriptors, source
         self._names = places(descriptors)
 
     def _decode(self, cursors: Cursors) -> pa.Array:
@@ -85,7 +85,7 @@ class PlacedProtobufDecoder(CursorDecoder):
         name = self._names.get(place)
         if name is None:
             raise Misfit("it names no message of its schema")
-        schema = read(self._descriptors, name, "schemaRegistry")
+        schema = read(self._descriptors, name, self._source)
         return _message(schema, schema.root, self._kind, cursors)
 
 

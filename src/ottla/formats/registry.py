@@ -16,7 +16,7 @@ from ottla.errors import KafkaError
 from ottla.formats.errors import OptionError
 from ottla.formats.protobuf_schema import files_of
 from ottla.schemas.frames import set_of_files
-from ottla.schemas.places import SchemaPlace, schema_place
+from ottla.schemas.places import SchemaPlace
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
 
 FORMATS = (AVRO, JSON, PROTOBUF)
@@ -38,13 +38,13 @@ class SchemaRegistry:
 
     def by_id(self, schema_id: int, format_name: str) -> str | None:
         """Return the text of a schema; None for an unknown id."""
-        with _option_errors():
+        with option_errors():
             found = self._place.by_id(schema_id, format_name)
         return None if found is None else _text(found, format_name)
 
     def latest(self, subject: str, format_name: str) -> Registered | None:
         """Return the newest schema of a subject; None if it has none."""
-        with _option_errors():
+        with option_errors():
             found = self._place.latest(subject, format_name)
         if found is None or found.schema_id is None:
             return None
@@ -55,12 +55,13 @@ class SchemaRegistry:
         """Add a schema to a subject unless the subject has it. Return the schema's id."""
         if format_name == PROTOBUF and not self._place.keeps_sets:
             text = _one_file(text)
-        with _option_errors():
+        with option_errors():
             return self._place.register(subject, format_name, text)
 
 
 @contextmanager
-def _option_errors() -> Iterator[None]:
+def option_errors() -> Iterator[None]:
+    """Return a context manager that raises errors of a registry as `OptionError`."""
     try:
         yield
     except KafkaError as error:
@@ -83,16 +84,10 @@ def _one_file(text: str) -> str:
     others = [name for name, _ in imported if not name.startswith("google/protobuf/")]
     if others:
         raise OptionError(
-            f"The schema to register imports {', '.join(others)}: register all of them, and leave out valueSchema, so that the "
-            "newest schema of the subject is written."
+            f"The schema to register imports {', '.join(others)}: register all of them, and give no schema, so that the newest one "
+            "of the subject is written."
         )
     return base64.b64encode(file).decode()
-
-
-def registry_of(place: str) -> SchemaRegistry:
-    """Return the registry of option schemaRegistry. Raises `OptionError`."""
-    with _option_errors():
-        return SchemaRegistry(schema_place(place, "option schemaRegistry", "valueSchema, and leave schemaRegistry out"))
 
 
 def subject_of(topic: str, column: str) -> str:

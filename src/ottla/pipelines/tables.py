@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.client.settings.clients import ConsumerSettings, parse
 from ottla.client.types import TopicPartition
-from ottla.formats.registry import registry_of, subject_of
+from ottla.formats.registry import subject_of
 from ottla.net.client.admin.admin import Admin
 from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.spark.brokers import Brokers
 from ottla.spark.errors import OptionError
 from ottla.spark.formats.choice import Format
 from ottla.spark.formats.ddl import quote, text_of
+from ottla.spark.formats.registries import registry_of
 from ottla.spark.formats.schemas import values_type
 from ottla.spark.options import TopicSelection
 

@@ -23,7 +23,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottl
 pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
 
 codecs = importlib.import_module("ottla.spark.formats.codecs")
-registry_of = importlib.import_module("ottla.formats.registry").registry_of
+registry_of = importlib.import_module("ottla.spark.formats.registries").registry_of
 load_schemas = importlib.import_module("ottla.spark.formats.schemas").load_schemas
 values_type = importlib.import_module("ottla.spark.formats.schemas").values_type
 columns_of = importlib.import_module("ottla.spark.formats.ddl").columns_of

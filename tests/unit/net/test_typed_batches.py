@@ -15,6 +15,7 @@ from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetcher import Chunk
 from ottla.client.errors import DeserializationFailed, SettingError
 from ottla.client.types import TopicPartition
+from ottla.formats.errors import OptionError
 from ottla.records.batches.builder import build
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install 'ottla[arrow]'")
@@ -181,6 +182,22 @@ def test_values_with_a_schema_id_are_read_with_the_schema_of_a_directory(tmp_pat
     (batch,) = part.batches
     assert batch["value"].to_pylist() == [{"delay": 5} if is_asked else {"carrier": "AA", "delay": 5}]
     assert ["no schema 8" in str(error) for error in part.bad] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("is_asked", "said"),
+    [
+        (True, "Schema 7 of the schema registry has no schema"),
+        (False, "Subject flights-value of the schema registry has no schema"),
+    ],
+)
+def test_errors_name_the_schema_that_cannot_be_read_whoever_uses_the_formats(tmp_path: Path, said: str, *, is_asked: bool) -> None:
+    (tmp_path / "flights-value").mkdir()
+    (tmp_path / "flights-value" / "7.avsc").write_text("{")
+    wanted: dict[str, Any] = {"value_schema": FLIGHT} if is_asked else {}
+    typed = parse({"value_format": "avro", "schema_registry": str(tmp_path), **wanted})  # type: ignore[typeddict-item]  # any schema
+    with pytest.raises(OptionError, match=f"^{said}"):
+        typed.decode(cursor_of([b"\0\0\0\0\7\0"]), raises=True)
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_descriptors_are_found_by_file_and_message(tmp_path: Path) -> None:
     [
         (None, "Option valueSchema is missing: name a file that protoc"),
         ("missing.desc", "names the file missing.desc, and it cannot be read"),
-        ("base64:AAAA#", "must name a file of descriptors of Protobuf"),
+        ("base64:AAAA#", "Option valueSchema has no descriptors of Protobuf"),
         ("base64:#air.Flight", "asks for message air.Flight, and the descriptors have none"),
     ],
 )

@@ -15,14 +15,15 @@ from ottla.spark.formats.choice import Format, Formats
 
 def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
     """Return the decoder of keys or values into `kind`."""
-    option = f"{column}Schema"
     if chosen.registry is not None:
         return _framed_decoder(column, chosen, chosen.registry, kind)
     if chosen.name == "avro":
         from ottla.formats import avro_schema
         from ottla.spark.formats.schemas import spark_type, written_schema
 
-        return decoders.decoder_of("avro", kind, avro=avro_schema.read(written_schema(column, chosen, spark_type(kind)), option))
+        return decoders.decoder_of(
+            "avro", kind, avro=avro_schema.read(written_schema(column, chosen, spark_type(kind)), f"Option {column}Schema")
+        )
     if chosen.name == "protobuf":
         from ottla.spark.formats.schemas import protobuf_of
 
@@ -32,13 +33,12 @@ def decoder_of(column: str, chosen: Format, kind: pa.DataType) -> Decoder:
 
 def _framed_decoder(column: str, chosen: Format, place: str, kind: pa.DataType) -> Decoder:
     from ottla.formats import avro_schema
-    from ottla.formats.registry import registry_of
+    from ottla.spark.formats.registries import registry_of
     from ottla.spark.formats.schemas import readers_schema
 
-    option = f"{column}Schema"
     text = readers_schema(column, chosen) if chosen.name == "avro" else None
-    asked = None if text is None else avro_schema.read(text, option)
-    return decoders.framed_decoder_of(chosen.name, kind, registry_of(place), option, asked)
+    asked = None if text is None else avro_schema.read(text, f"Option {column}Schema")
+    return decoders.framed_decoder_of(chosen.name, kind, registry_of(place), asked)
 
 
 def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None) -> Encoder:
@@ -46,8 +46,9 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
     if chosen.registry is not None and topic is not None and chosen.name == "protobuf":
         return _registered_protobuf(column, chosen, chosen.registry, topic)
     if chosen.registry is not None and topic is not None:
-        from ottla.formats.registry import registry_of, subject_of
+        from ottla.formats.registry import subject_of
         from ottla.formats.registry_frames import FramedEncoder
+        from ottla.spark.formats.registries import registry_of
         from ottla.spark.formats.schemas import spark_type, written_schema
 
         text = written_schema(column, chosen, spark_type(kind))
@@ -62,7 +63,7 @@ def encoder_of(column: str, chosen: Format, kind: pa.DataType, topic: str | None
         from ottla.formats.avro_bytes import AvroEncoder
         from ottla.spark.formats.schemas import spark_type, written_schema
 
-        return AvroEncoder(avro_schema.read(written_schema(column, chosen, spark_type(kind)), f"{column}Schema"), column)
+        return AvroEncoder(avro_schema.read(written_schema(column, chosen, spark_type(kind)), f"Option {column}Schema"), column)
     if chosen.name == "protobuf":
         from ottla.formats.protobuf_bytes import ProtobufEncoder
         from ottla.spark.formats.schemas import protobuf_of
@@ -80,9 +81,10 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
     """
     from ottla.formats.protobuf_bytes import ProtobufEncoder
     from ottla.formats.protobuf_schema import places, read
-    from ottla.formats.registry import registry_of, subject_of
+    from ottla.formats.registry import subject_of
     from ottla.formats.registry_frames import FramedEncoder
     from ottla.schemas.frames import path_bytes
+    from ottla.spark.formats.registries import registry_of
     from ottla.spark.formats.schemas import descriptors_of, newest
 
     schema_id: int | None = None
@@ -91,7 +93,7 @@ def _registered_protobuf(column: str, chosen: Format, place: str, topic: str) ->
         schema_id, held, message = found.schema_id, base64.b64decode(found.text), ""
     else:
         held, message = descriptors_of(column, chosen)
-    schema = read(held, message, f"{column}Schema")
+    schema = read(held, message, f"Option {column}Schema")
     named = {name: at for at, name in places(held).items()}
     if schema.root.name not in named:
         raise OptionError(

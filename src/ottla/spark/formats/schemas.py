@@ -68,7 +68,8 @@ def load_schemas(options: Options) -> Options:
 
 def _newest_text(place: str, column: str, chosen: Format, topics: Sequence[str]) -> str | None:
     """Return the newest schema of the first topic, by which values are resolved; None if the registry has none."""
-    from ottla.formats.registry import registry_of, subject_of  # imported when needed, as in `newest`
+    from ottla.formats.registry import subject_of  # imported when needed, as in `newest`
+    from ottla.spark.formats.registries import registry_of
 
     found = registry_of(place).latest(subject_of(topics[0], column), chosen.name) if topics else None
     return found.text if found is not None and found.text.startswith("{") else None
@@ -82,7 +83,7 @@ def spark_type(kind: pa.DataType) -> DataType:
 def protobuf_of(column: str, chosen: Format) -> protobuf_schema.ProtobufSchema:
     """Return the Protobuf schema that option keySchema or valueSchema names. Raises `OptionError`."""
     held, message = descriptors_of(column, chosen)
-    return protobuf_schema.read(held, message, f"{column}Schema")
+    return protobuf_schema.read(held, message, f"Option {column}Schema")
 
 
 def descriptors_of(column: str, chosen: Format) -> tuple[bytes, str]:
@@ -111,13 +112,16 @@ def values_type(column: str, chosen: Format, topics: Sequence[str]) -> DataType:
         raise OptionError(f"Option {option} is missing: with subscribePattern no one topic says which schema its registry has.")
     found = newest(chosen.registry, column, chosen, topics[0])
     if chosen.name == "protobuf":
-        return spark_type(protobuf_schema.arrow_type(protobuf_schema.read(base64.b64decode(found.text), "", "schemaRegistry")))
+        return spark_type(
+            protobuf_schema.arrow_type(protobuf_schema.read(base64.b64decode(found.text), "", "Option schemaRegistry"))
+        )
     return _type(found.text, chosen, "schemaRegistry")
 
 
 def newest(place: str, column: str, chosen: Format, topic: str) -> Registered:
     """Return the newest schema of a topic's keys or values in the registry. Raises `OptionError`."""
-    from ottla.formats.registry import registry_of, subject_of  # importing an HTTP client takes long, and few jobs need one
+    from ottla.formats.registry import subject_of  # importing an HTTP client takes long, and few jobs need one
+    from ottla.spark.formats.registries import registry_of
 
     subject = subject_of(topic, column)
     found = registry_of(place).latest(subject, chosen.name)
@@ -134,9 +138,9 @@ def _type(text: str, chosen: Format, option: str) -> DataType:
     if (found := _spark_schema(text, option)) is not None:
         return found
     if chosen.name == "avro":
-        return spark_type(avro_schema.arrow_type(avro_schema.read(text, option)))
+        return spark_type(avro_schema.arrow_type(avro_schema.read(text, f"Option {option}")))
     if chosen.name == "json":
-        return spark_type(json_schema.arrow_type(text, option))
+        return spark_type(json_schema.arrow_type(text, f"Option {option}"))
     raise OptionError(f'Option {option} holds JSON without "type": "struct", as df.schema.json() writes it: give that, or DDL.')
 
 

@@ -83,7 +83,7 @@ class ColumnFormat:
             protobuf = protobuf_schema.read(self._file(path), message.strip(), self._option)
             kind = protobuf_schema.arrow_type(protobuf)
             if self._registry is not None:
-                return TypedColumn(kind, framed_decoder_of(self.name, kind, self._registry, self._option))
+                return TypedColumn(kind, framed_decoder_of(self.name, kind, self._registry))
             return TypedColumn(kind, decoder_of(self.name, kind, protobuf=protobuf))
         if held is not None and not held.lstrip().startswith(("{", "[", '"')):
             held = self._file(held).decode(errors="replace")
@@ -92,13 +92,13 @@ class ColumnFormat:
             return self._of_avro(avro_schema.arrow_type(node), node)
         kind = self._kind if held is None else json_schema.arrow_type(held, self._option)
         if self._registry is not None:
-            return TypedColumn(kind, framed_decoder_of(self.name, kind, self._registry, self._option))
+            return TypedColumn(kind, framed_decoder_of(self.name, kind, self._registry))
         return TypedColumn(kind, decoder_of(self.name, kind, delimiter=self._delimiter))
 
     def _of_avro(self, kind: pa.DataType, node: avro_schema.Avro | None) -> TypedColumn:
         if self._registry is None:
             return TypedColumn(kind, decoder_of("avro", kind, avro=node))
-        return TypedColumn(kind, framed_decoder_of("avro", kind, self._registry, self._option, node))
+        return TypedColumn(kind, framed_decoder_of("avro", kind, self._registry, node))
 
     def _file(self, path: str) -> bytes:
         try:
@@ -121,20 +121,21 @@ class ColumnFormat:
 
     def _typed_by_registry(self, topic: str, registry: SchemaRegistry) -> TypedColumn:
         if self._kind is not None:
-            return TypedColumn(self._kind, framed_decoder_of(self.name, self._kind, registry, self._option))
+            return TypedColumn(self._kind, framed_decoder_of(self.name, self._kind, registry))
         subject = subject_of(topic, self.column)
         newest = registry.latest(subject, self.name)
         if newest is None:
             raise KafkaError(f"The schema registry has no subject {subject}: give {self._option}, or register a schema.")
+        source = f"Subject {subject} of the schema registry"
         if self.name == "avro":
-            node = avro_schema.read(newest.text, "schema_registry")
+            node = avro_schema.read(newest.text, source)
             return self._of_avro(avro_schema.arrow_type(node), node)
         if self.name == "protobuf":
-            protobuf = protobuf_schema.read(base64.b64decode(newest.text), "", "schema_registry")
+            protobuf = protobuf_schema.read(base64.b64decode(newest.text), "", source)
             kind = protobuf_schema.arrow_type(protobuf)
         else:
-            kind = json_schema.arrow_type(newest.text, "schema_registry")
-        return TypedColumn(kind, framed_decoder_of(self.name, kind, registry, self._option))
+            kind = json_schema.arrow_type(newest.text, source)
+        return TypedColumn(kind, framed_decoder_of(self.name, kind, registry))
 
 
 class DecodedPart(NamedTuple):
@@ -268,4 +269,4 @@ def _format(column: str, left: dict[str, Any], registry: SchemaRegistry | None, 
     try:
         return ColumnFormat(column, name, schema, registry, delimiter)
     except OptionError as error:
-        raise SettingError(str(error).removeprefix("Option ")) from None
+        raise SettingError(str(error)) from None
