@@ -255,7 +255,8 @@ def test_the_position_stays_until_the_dead_letter_is_written(broker: Peer, topic
 
 def test_a_bad_record_of_the_dead_letter_topic_is_raised(broker: Peer, topic: str) -> None:
     fill(broker, topic)
-    with pytest.raises(ottla.DeserializationFailed), reader(broker, topic, on_bad_record=topic) as consumer:
+    sentence = f"seek.. to offset {BAD + 1} to read on; on_bad_record copies no record of the dead-letter topic itself"
+    with pytest.raises(ottla.DeserializationFailed, match=sentence), reader(broker, topic, on_bad_record=topic) as consumer:
         read_all(consumer, 4, polls=False)
 
 

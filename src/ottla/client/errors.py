@@ -152,16 +152,28 @@ class DeserializationFailed(KafkaError):
     and `data` the bytes that cannot be read.
     """
 
-    def __init__(self, record: ConsumerRecord, field: str, cause: Exception, reader: str | None = None) -> None:
-        """Create the error of a record. `reader` names what cannot read its `field`, by default a deserializer."""
-        where, reader = f"{record.topic}-{record.partition}", reader or f"{field}_deserializer"
+    def __init__(
+        self, record: ConsumerRecord, field: str, cause: Exception, reader: str | None = None, *, is_dead_letter: bool = False
+    ) -> None:
+        """Create the error of a record. `reader` names what cannot read its `field`, by default a deserializer.
+
+        With `is_dead_letter`, the record is in the dead-letter topic of the consumer, which copies it to no other.
+        """
+        where, self._reader = f"{record.topic}-{record.partition}", reader or f"{field}_deserializer"
+        instead = "on_bad_record copies no record of the dead-letter topic itself" if is_dead_letter else "or set on_bad_record"
         super().__init__(
-            f"The {field} at offset {record.offset} of {where} cannot be read by {reader} ({_clause(cause)}): "
-            f"seek() to offset {record.offset + 1} to read on, or set on_bad_record."
+            f"The {field} at offset {record.offset} of {where} cannot be read by {self._reader} ({_clause(cause)}): "
+            f"seek() to offset {record.offset + 1} to read on{';' if is_dead_letter else ','} {instead}."
         )
+        self.__cause__ = cause
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
         self.record, self.field = record, field
         self.data: bytes | None = record.key if field == "key" else record.value
+        self._cause = cause
+
+    def of_dead_letter(self) -> DeserializationFailed:
+        """Return this error for a consumer that reads the topic of its own dead letters."""
+        return DeserializationFailed(self.record, self.field, self._cause, self._reader, is_dead_letter=True)
 
 
 def _clause(cause: Exception) -> str:

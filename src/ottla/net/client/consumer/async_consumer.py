@@ -544,7 +544,8 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
         """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
 
         An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
-        not committed until their offsets are stored, for example because other threads still process them.
+        not committed until their offsets are stored, for example because other threads still process them. `seek` leaves stored
+        offsets as they are.
 
         Raises `SettingError` without that setting or without a group, `KafkaError` if a partition is not assigned.
         """

@@ -46,8 +46,10 @@ class BadRecords:
         if isinstance(error, SchemaMissing):
             await asyncio.to_thread(error.load)
             return
-        if not isinstance(error, DeserializationFailed) or self._settings.on_bad_record == RAISE or error.topic == self._topic:
+        if not isinstance(error, DeserializationFailed):
             raise error
+        if self.are_raised(error.topic):
+            raise self.explain(error)
         if self._topic is not None:
             await self._copy([error], self._topic)
         self._progress.pass_over(TopicPartition(error.topic, error.partition), error.offset)
@@ -57,6 +59,10 @@ class BadRecords:
     def are_raised(self, topic: str) -> bool:
         """Return whether bad records of a topic raise. In the dead-letter topic, they always do."""
         return self._settings.on_bad_record == RAISE or topic == self._topic
+
+    def explain(self, error: DeserializationFailed) -> DeserializationFailed:
+        """Return the error to raise for a record: in the dead-letter topic, it does not advise to set `on_bad_record`."""
+        return error.of_dead_letter() if error.topic == self._topic else error
 
     async def pass_over_all(self, errors: Sequence[DeserializationFailed]) -> None:
         """Copy the records of `errors` to the dead-letter topic, if there is one, and count them. The caller moves the position.

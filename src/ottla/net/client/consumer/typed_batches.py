@@ -171,6 +171,8 @@ class TypedBatches:
             part = await asyncio.to_thread(self.decode, cursor, raises)
         except OptionError as error:  # of the registry
             raise KafkaError(str(error)) from None
+        except DeserializationFailed as error:
+            raise bad_records.explain(error) from error.__cause__
         if part.bad:
             await bad_records.pass_over_all(part.bad)
         return part.batches if cursor.claim_columns(part.end) else []
@@ -214,10 +216,7 @@ class TypedBatches:
     def _failure(self, columns: Columns, row: int, wrong: tuple[str, str], cursor: Cursor) -> DeserializationFailed:
         name, why = wrong
         (record,) = columns.slice(row, row + 1).records(cursor.where)
-        cause = Misfit(why)
-        error = DeserializationFailed(record, name, cause, f"{name}_format={self._formats[name].name}")
-        error.__cause__ = cause
-        return error
+        return DeserializationFailed(record, name, Misfit(why), f"{name}_format={self._formats[name].name}")
 
 
 def parse(given: ColumnKeywords) -> TypedBatches:
