@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 
 import ottla
+from ottla.broker.telemetry.client_metrics import ClientMetrics
+from ottla.wire.errors import INVALID_REQUEST
 from tests.support.peers import Peer
 from tests.support.waiting import eventually
 
@@ -71,6 +73,18 @@ def test_consumers_and_admins_push_too_if_they_may(own_broker: ottla.Broker) -> 
             assert client(admin, "mute") is None
             with pytest.raises(ottla.SettingError, match="enable_metrics_push=True"):
                 mute.client_instance_id()
+
+
+def test_the_instance_id_is_not_waited_for_once_a_broker_has_refused_it_for_good(
+    own_broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ClientMetrics, "subscribe", lambda *_: (INVALID_REQUEST, bytes(16)))
+    with own_broker as broker, ottla.Admin(broker.address, enable_metrics_push=True) as admin:
+        subscribe(admin, "sub", "asks", "*")
+        with ottla.Admin(broker.address, client_id="asks", enable_metrics_push=True) as asking:
+            asking.list_topics()
+            with pytest.raises(ottla.BrokerError, match="INVALID_REQUEST"):
+                asking.client_instance_id(3_600_000)
 
 
 def test_nothing_is_sent_to_a_broker_that_announces_no_telemetry(

@@ -40,6 +40,8 @@ class Syncs:
         self._under_way: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
+        self._awaited: dict[Partition, int] = {}
+        """The number of jobs that wait for their turn at a partition whose sync runs."""
         self._waiting: dict[Partition, list[Done]] = {}
         self._unnamed: dict[Partition, None] = {}
         self._naming: set[Partition] = set()
@@ -62,8 +64,11 @@ class Syncs:
             self._start_names()
         if not self._wanted:
             return
-        for partition in [each for each in self._wanted if each not in self._under_way]:
+        for partition in [each for each in self._wanted if self._can_start(each)]:
             self._start_one(partition)
+
+    def _can_start(self, partition: Partition) -> bool:
+        return partition not in self._under_way and partition not in self._awaited
 
     def is_under_way(self, partition: Partition) -> bool:
         return partition in self._under_way
@@ -73,9 +78,18 @@ class Syncs:
         self._waiting.setdefault(partition, []).append(done)
 
     def turn(self, partition: Partition) -> Steps[None]:
-        """Wait until no sync of this partition runs, and prevent further syncs of it until `over` is called."""
-        while self.is_under_way(partition):
-            yield partial(self.when_over, partition)
+        """Wait until no sync of this partition runs, and prevent further syncs of it until `over` is called.
+
+        No further sync begins while this waits: where each sync leads to the next append, the turn would never come.
+        """
+        self._awaited[partition] = self._awaited.get(partition, 0) + 1
+        try:
+            while self.is_under_way(partition):
+                yield partial(self.when_over, partition)
+        finally:
+            self._awaited[partition] -= 1
+            if not self._awaited[partition]:
+                del self._awaited[partition]
         self._under_way.add(partition)
 
     def over(self, partition: Partition) -> None:
@@ -83,7 +97,7 @@ class Syncs:
         self._under_way.discard(partition)
         for done in self._waiting.pop(partition, ()):
             done(None)
-        if partition in self._wanted and partition not in self._under_way:
+        if partition in self._wanted and self._can_start(partition):
             self._start_one(partition)
 
     def _start_one(self, partition: Partition) -> None:

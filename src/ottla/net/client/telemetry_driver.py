@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ottla.client.connection.versions import GET_TELEMETRY_SUBSCRIPTIONS
-from ottla.client.errors import KafkaError, NotSupported, SettingError, TimedOut
+from ottla.client.errors import Closed, KafkaError, NotSupported, SettingError, TimedOut, broker_error
 from ottla.client.metrics.telemetry import GetSubscription, TelemetryPusher, Wait
 from ottla.client.settings.clients import ClientSettings, ConsumerSettings, ProducerSettings
 from ottla.net.client.cluster import ClusterLinks, now_ms
@@ -35,7 +35,10 @@ class TelemetryDriver:
         self._settings = settings
         self._pusher = TelemetryPusher(resource_of(settings), random.random, time.time_ns() // 1_000_000)
         self._opened = asyncio.Event()
-        self._known = asyncio.Event()
+        self._settled = asyncio.Event()
+        """Set once the client has an instance id, or will get none."""
+        self._refusal: KafkaError | None = None
+        """The last error with which a broker answered."""
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -45,6 +48,12 @@ class TelemetryDriver:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
+        try:
+            await self._push_until_over()
+        finally:
+            self._settled.set()
+
+    async def _push_until_over(self) -> None:
         while not self._pusher.is_over:
             step = self._pusher.next_step(now_ms())
             if isinstance(step, Wait):
@@ -75,13 +84,14 @@ class TelemetryDriver:
             self._pusher.skip(now_ms())
             return
         if answer.error_code:
-            log.debug("the broker at %s refused metrics: error %d", link.where, answer.error_code)
+            self._refusal = broker_error(answer.error_code, f"The broker at {link.where} refused metrics")
+            log.debug("%s", self._refusal)
         if isinstance(answer, PushTelemetryResponse):
             self._pusher.on_pushed(answer.error_code, now_ms())
             return
         self._pusher.on_subscription(answer, now_ms())
         if self._pusher.instance_text is not None:
-            self._known.set()
+            self._settled.set()
 
     async def instance_id(self, timeout_ms: int) -> str:
         """Return the client instance id. Raises `SettingError`, `NotSupported`, `TimedOut`, or another `KafkaError`."""
@@ -95,10 +105,13 @@ class TelemetryDriver:
                 )
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                await self._known.wait()
+                await self._settled.wait()
         except TimeoutError:
-            raise TimedOut(f"No broker assigned a client instance id within {timeout_ms} ms.") from None
-        return self._pusher.instance_text or ""
+            last = "" if self._refusal is None else f" The last answer: {self._refusal}"
+            raise TimedOut(f"No broker assigned a client instance id within {timeout_ms} ms.{last}") from None
+        if (instance_id := self._pusher.instance_text) is None:
+            raise self._refusal or Closed()
+        return instance_id
 
     async def close(self) -> None:
         """Push the last metrics, if a broker wants them and is connected, and stop."""
