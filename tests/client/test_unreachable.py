@@ -39,6 +39,25 @@ def test_bootstrap_servers_that_end_connections_are_tried_again_after_longer_and
     assert 2 <= connections <= 9  # 0, 50, 150, 350, 750, 1550 ms, a fifth earlier or later each
 
 
+def test_the_pauses_between_the_tries_of_a_call_grow() -> None:
+    tries = 0
+
+    async def fail() -> None:
+        nonlocal tries
+        tries += 1
+        raise ottla.ConnectionFailed("gone")
+
+    async def run() -> None:
+        settings = {"bootstrap_servers": "127.0.0.1:1", "retry_backoff_ms": 1}
+        cluster = ClusterLinks(parse(ConsumerSettings, settings))
+        with pytest.raises(ottla.ConnectionFailed):
+            await cluster.retry(fail, timeout_ms=300)
+        await cluster.close()
+
+    asyncio.run(run())
+    assert 2 <= tries <= 20  # after 1, 2, 4 … ms, not each ms
+
+
 def test_a_connection_that_fails_after_its_caller_has_gone_is_no_error_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[str] = []
     monkeypatch.setattr(logging.getLogger("ottla.client"), "disabled", True)  # kept records would keep the error's task

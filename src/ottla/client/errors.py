@@ -243,7 +243,7 @@ def raise_for(code: int, context: str = "", message: str | None = None) -> None:
 
 
 def pause_ms(error: KafkaError, retry_backoff_ms: int) -> int:
-    """Return the pause, in ms, before a request that failed with `error` is sent again.
+    """Return the pause, in ms, before a request that failed with `error` is sent again: `retry_backoff_ms` for most errors.
 
     The pause is short for CONCURRENT_TRANSACTIONS, because the end of a transaction takes little time.
     """

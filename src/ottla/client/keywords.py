@@ -74,6 +74,8 @@ class ClientKeywords(TypedDict, total=False):
     """The timeout of one request."""
     retry_backoff_ms: int
     """The pause before a failed request is sent again."""
+    retry_backoff_max_ms: int
+    """The maximum of that pause between the tries of one call, which doubles with each try."""
     reconnect_backoff_ms: int
     """The pause before connecting to a broker again."""
     reconnect_backoff_max_ms: int

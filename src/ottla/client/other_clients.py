@@ -59,7 +59,6 @@ SETTINGS: Final[Mapping[str, Mapping[str, Equivalent]]] = {
         "message.timeout.ms": Equivalent("delivery_timeout_ms"),
         "message.send.max.retries": _RETRIES,
         "retries": _RETRIES,
-        "retry.backoff.max.ms": Equivalent("retry_backoff_ms", "The pause does not grow."),
         "socket.timeout.ms": Equivalent("request_timeout_ms"),
         "socket.connection.setup.timeout.ms": Equivalent("request_timeout_ms"),
         "compression.codec": Equivalent("compression_type"),

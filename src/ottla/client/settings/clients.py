@@ -118,6 +118,9 @@ class ClientSettings(SecureSettings):
     client_id: str | None = declare(CLIENT_ID, short_text, "The client id, by which brokers log and throttle this client.")
     request_timeout_ms: int = declare(30_000, at_least(1), "The timeout of one request.")
     retry_backoff_ms: int = declare(100, at_least(0), "The pause before a failed request is sent again.")
+    retry_backoff_max_ms: int = declare(
+        1_000, at_least(0), "The maximum of that pause between the tries of one call, which doubles with each try."
+    )
     reconnect_backoff_ms: int = declare(50, at_least(0), "The pause before connecting to a broker again.")
     reconnect_backoff_max_ms: int = declare(
         1_000, at_least(0), "The maximum of that pause, which grows while a broker is unreachable."

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from ottla.client.connection.connection import ADDRESSED_HELLO_VERSION, AnswerBody, IntendedBroker
 from ottla.client.connection.metadata import NO_LEADER, Metadata, metadata_request, metadata_request_by_id
 from ottla.client.connection.metadata_recovery import MetadataRecovery
+from ottla.client.connection.retry_pauses import JITTER, RetryPauses
 from ottla.client.connection.versions import API_VERSIONS
 from ottla.client.errors import (
     AuthenticationFailed,
@@ -50,10 +51,6 @@ LINES_AT_ONCE = 4
 """The number of changes of one broker that can be logged within a short time, however often its connections break."""
 REGAINED_MS = 15_000
 """The time, in ms, after which one more change of a broker can be logged."""
-
-
-JITTER = 0.2
-"""The part by which the pause before a connection attempt is longer or shorter at random."""
 
 
 class Backoff(NamedTuple):
@@ -130,6 +127,7 @@ class ClusterLinks:
         self.is_stale = False
         """Whether metadata is known to be outdated."""
         self.settings = settings
+        self._pauses = RetryPauses(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
         self._security = security_of(settings)
         self._recovery = MetadataRecovery(
             parse_servers(settings.bootstrap_servers),
@@ -468,13 +466,16 @@ class ClusterLinks:
     ) -> Result:
         """Return the result of `call()`. After a retriable error, call it again, until `timeout_ms` (default_api_timeout_ms).
 
-        Then the last error is raised. Metadata of `topics` is refreshed before each repetition. With `must_exist`, a missing topic
-        raises at once. Connections that fail before any broker has answered are retried until `bootstrap_timeout_ms`.
+        The pauses in between grow. Then the last error is raised. Metadata of `topics` is refreshed before each repetition. With
+        `must_exist`, a missing topic raises at once. Connections that fail before any broker has answered are retried until
+        `bootstrap_timeout_ms`.
         """
         allowed_ms = self.settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
         deadline = now_ms() + allowed_ms
         before: KafkaError | None = None
+        tries = 0
         while True:
+            tries += 1
             try:
                 async with asyncio.timeout(None if self._whole_tries else max(0, deadline - now_ms()) / 1000 + 0.001):
                     if before is not None and topics:
@@ -482,11 +483,11 @@ class ClusterLinks:
                     return await call()
             except KafkaError as error:
                 missing = must_exist and isinstance(error, UnknownTopic)
-                pause = pause_ms(error, self.settings.retry_backoff_ms)
-                patience_ms = allowed_ms
+                left_ms = deadline - now_ms()
                 if self.settings.bootstrap_timeout_ms and isinstance(error, ConnectionFailed) and not self.metadata.nodes:
-                    patience_ms = min(allowed_ms, self.settings.bootstrap_timeout_ms)
-                if missing or not error.retriable or now_ms() + pause > deadline - allowed_ms + patience_ms:
+                    left_ms -= max(0, allowed_ms - self.settings.bootstrap_timeout_ms)
+                pause = pause_ms(error, self._pauses.after(tries, left_ms, random.random()))
+                if missing or not error.retriable or pause > left_ms:
                     raise
                 before = error
                 if self._asked_last is not None:
