@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from pathlib import Path
 from typing import Any, cast
@@ -142,3 +143,58 @@ def test_slices_that_nobody_reads_keep_the_next_request_from_being_begun(stored:
         await asyncio.sleep(0)
 
     asyncio.run(run())
+
+
+def test_a_frame_of_many_buffers_is_written_by_one_call_without_a_copy(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = memoryview(b"x" * 300_000)
+    frame: list[Part] = [b"head", batch, b"between", FileSlice(stored, 10, 100), batch, b"tail"]
+    written: list[list[Any]] = []
+    writev = os.writev
+
+    def noted(descriptor: int, buffers: list[Any]) -> int:
+        written.append(list(buffers))
+        return writev(descriptor, buffers)
+
+    monkeypatch.setattr(os, "writev", noted)
+
+    async def run() -> bytes:
+        ours, theirs = socket.socketpair()
+        for end in (ours, theirs):
+            end.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        loop = asyncio.get_running_loop()
+        transport, protocol = await loop.create_connection(Protocol, sock=ours)
+        protocol.outbox.put(frame)
+        assert not protocol.outbox.flush(), "all is sent"
+        received = bytearray()
+        while len(received) < sum(map(len, frame)):
+            received += await loop.sock_recv(theirs, 700_000)
+        transport.abort()
+        theirs.close()
+        await asyncio.sleep(0)
+        return bytes(received)
+
+    assert asyncio.run(run()) == b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in frame)
+    assert len(written) == 1
+    assert written[0][1] is batch
+
+
+def test_a_connection_that_the_peer_has_reset_ends_when_it_is_written_to(stored: Any) -> None:
+    class Noted(Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.lost.set_result(exc)
+
+        lost: asyncio.Future[Exception | None]
+
+    async def run() -> Exception | None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        loop = asyncio.get_running_loop()
+        _, protocol = await loop.create_connection(Noted, sock=ours)
+        protocol.lost = loop.create_future()
+        theirs.close()
+        protocol.outbox.put(pieces(stored))
+        protocol.outbox.flush()
+        return await protocol.lost
+
+    assert isinstance(asyncio.run(run()), ConnectionError | None)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.broker.handlers import produce_batches
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.log.config import LogConfig
 from ottla.records.batches.builder import build
-from ottla.records.batches.header import read_header
+from ottla.records.batches.header import check, read_header
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.produce import ProduceRequest, ProduceResponse
 from ottla.wire.errors import INVALID_RECORD, INVALID_TIMESTAMP, INVALID_TOPIC_EXCEPTION, MESSAGE_TOO_LARGE, NONE
@@ -117,3 +118,22 @@ def test_idempotent_producers_are_counted_by_address_or_principal_in_all_partiti
     assert producers.most() == machine.broker.settings.ottla_max_producer_ids_per_broker
     machine.broker.partitions.drop(name, 0)
     assert producers.count == 0
+
+
+@pytest.mark.parametrize("count", [4, 6])
+def test_each_batch_of_a_large_request_is_checked_once(machine: Machine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Four batches are a request of Kafka's default size, which is checked in one step. More are checked with pauses."""
+    create(machine, "t", count)
+    batch = bytes(build(None, [bytes(1000)] * 250, machine.clock.now().wall_ms))
+    parts = [ProduceRequest.PartitionProduceData(index=number, records=memoryview(bytearray(batch))) for number in range(count)]
+    data = [ProduceRequest.TopicProduceData(name="t", partition_data=parts)]
+    checked: list[int] = []
+
+    def counted(view: memoryview, version: int) -> object:
+        checked.append(len(view))
+        return check(view, version)
+
+    monkeypatch.setattr(produce_batches, "check", counted)
+    response = machine.ask(PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=1000, topic_data=data))
+    assert [part.error_code for part in response.responses[0].partition_responses] == [NONE] * count
+    assert checked == [len(batch)] * count

@@ -63,8 +63,11 @@ TOPIC_IDS_FROM = 13
 BY_PARTITION: Final = (("topic_data", "partition_data"), ("responses", "partition_responses"))
 TopicResponse = ProduceResponse.TopicProduceResponse
 
-AT_ONCE_BYTES = PAUSE_BYTES
-"""Bytes of records checked in one step. Each partition counts as `PARTITION_BYTES` more, for its fixed cost."""
+AT_ONCE_BYTES = PAUSE_BYTES + 64 * 1024
+"""Bytes of records checked in one step, such as those of a request of Kafka's default max.request.size.
+
+Each partition counts as `PARTITION_BYTES` more, for its fixed cost.
+"""
 
 PARTITION_BYTES = 8192
 PAUSE_PARTITIONS = 16
@@ -166,14 +169,16 @@ def _combine(request: Request[ProduceRequest], replies: list[tuple[Request[Produ
 def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply | None:
     """Check all records, then append them; return None if the check takes too long for one step."""
     partitions, cluster, purgatory, _, _ = context
-    body, left = request.body, AT_ONCE_BYTES
+    body = request.body
+    sizes = [PARTITION_BYTES + len(data.records or b"") for topic in body.topic_data for data in topic.partition_data]
+    if sum(sizes) > AT_ONCE_BYTES:  # no part is checked twice then
+        return None
     looked: list[Looked] = []
     refusal = NONE if body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) else _refusal(request)
     for topic in body.topic_data:
         name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
         for data in topic.partition_data:
-            left -= PARTITION_BYTES + len(data.records or b"")
-            found = check_part(name, data, request, partitions, refusal) if left >= 0 else None
+            found = check_part(name, data, request, partitions, refusal)
             if found is None:
                 return None
             looked.append(found)

@@ -180,11 +180,12 @@ class Lane:
         return all(batch.place <= other.place for other in (*self.under_way, *self.returned))
 
     def pop_expired(self, now_ms: int) -> list[Outgoing]:
-        """Remove and return the batches that are past their deadline and not in flight."""
-        gone = [batch for batch in (*self.returned, *self.queue) if batch.deadline_ms <= now_ms]
+        """Remove and return the batches that are past their deadline and not in flight. A later batch has no earlier deadline."""
+        gone = [batch for batch in self.returned if batch.deadline_ms <= now_ms]
         if gone:
             self.returned = [batch for batch in self.returned if batch not in gone]
-            self.queue = deque(batch for batch in self.queue if batch not in gone)
+        while self.queue and self.queue[0].deadline_ms <= now_ms:
+            gone.append(self.queue.popleft())
         return gone
 
     def pop_unsent(self) -> list[Outgoing]:

@@ -15,7 +15,13 @@ from ottla.net.server.buffer_pool import Tally
 from ottla.ports import Buffer, FileSlice, Part
 
 JOIN_BYTES = 64 * 1024
-"""The size, in bytes, up to which parts are joined for one write, because copying costs less than a system call."""
+"""The size, in bytes, up to which parts are joined for one write, because copying costs less than a system call.
+
+Larger slices of files are not read, but sent by `sendfile`.
+"""
+
+MOST_BUFFERS = 512
+"""The most buffers of one write to the socket. Linux accepts 1024."""
 
 CHUNK_BYTES = 64 * 1024
 """The size, in bytes, of one write to a socket that does not take everything. asyncio buffers one chunk for a slow reader."""
@@ -34,7 +40,10 @@ While all connections together exceed their limit, any unsent bytes suffice.
 
 
 class Outbox:
-    """The output of one connection. It sends parts through an asyncio transport, and slices by `sendfile` unless TLS is used.
+    """The output of one connection.
+
+    Without TLS, it writes to the socket directly, and sends slices by `sendfile`. An asyncio transport sends all other bytes, and
+    waits for a full socket.
 
     `writable`: the transport, whose high-water mark must be 0, accepts writes. `held` is the size, in bytes, of finished replies
     that wait for earlier ones. `unsent` counts the bytes of all connections.
@@ -90,7 +99,7 @@ class Outbox:
             if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
                 self._parts.popleft()
                 self._send_slice(part)
-            else:
+            elif self._socket is None or not self._write_now(self._socket):
                 self._transport.write(self._gather())
         if not self.writable or self.held or self.counted:
             self._count()
@@ -100,6 +109,38 @@ class Outbox:
         size = self._bytes + self.held + (0 if self.writable else self._transport.get_write_buffer_size())
         self._unsent.bytes += size - self.counted
         self.counted = size
+
+    def _write_now(self, descriptor: int) -> bool:
+        """Write buffers from the front to the socket by one call, without copying them. Return whether the socket took them all."""
+        buffers, size = self._pop_buffers(SENT_BYTES)
+        # After an error, asyncio writes the rest: it waits for a full socket, and ends a broken connection.
+        with contextlib.suppress(OSError):
+            size -= os.writev(descriptor, buffers)
+        is_written = not size
+        while size:
+            last = buffers.pop()
+            rest = memoryview(last)[-size:] if len(last) > size else last
+            self._put_back(rest)
+            size -= len(rest)
+        return is_written
+
+    def _pop_buffers(self, most_bytes: int) -> tuple[list[Buffer], int]:
+        """Take buffers and small slices from the front, until they have `most_bytes` or more. Return them and their size."""
+        buffers: list[Buffer] = []
+        size = 0
+        while self._parts and size < most_bytes and len(buffers) < MOST_BUFFERS:
+            part = self._parts[0]
+            if isinstance(part, FileSlice) and part.size > JOIN_BYTES:
+                break
+            self._parts.popleft()
+            self._size -= len(part)
+            if isinstance(part, FileSlice):
+                part = part.read()
+            else:
+                self._bytes -= len(part)
+            buffers.append(part)
+            size += len(part)
+        return buffers, size
 
     def _gather(self) -> Buffer:
         """Take parts from the front, joined up to `JOIN_BYTES`; a larger buffer alone, one chunk at a time without a copy."""
@@ -128,9 +169,7 @@ class Outbox:
         if len(part) <= chunk_bytes:
             return part
         view = memoryview(part)
-        self._parts.appendleft(view[chunk_bytes:])
-        self._bytes += len(view) - chunk_bytes
-        self._size += len(view) - chunk_bytes
+        self._put_back(view[chunk_bytes:])
         return view[:chunk_bytes]
 
     def _send_slice(self, part: FileSlice) -> None:
@@ -150,9 +189,11 @@ class Outbox:
                 self._put_back(FileSlice(part.file, position + size, left - size))
             self._transport.write(chunk)
 
-    def _put_back(self, part: FileSlice) -> None:
+    def _put_back(self, part: Part) -> None:
         self._parts.appendleft(part)
-        self._size += part.size
+        self._size += len(part)
+        if not isinstance(part, FileSlice):
+            self._bytes += len(part)
 
 
 def _descriptor(transport: asyncio.Transport) -> int | None:
