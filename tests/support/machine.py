@@ -85,6 +85,15 @@ class Machine:
             self.pass_time(0)
         assert not made[0][0].error_code, made[0][0].message
 
+    def create_internal(self, name: str) -> Decision:
+        """Create a topic as a broker creates its internal ones, and let time pass until that has ended."""
+        created = list[Decision]()
+        self.broker.scheduler.begin("create internal", self.broker.by_name.create_internal(name), created.append, urgent=True)
+        while not created:
+            self.settle()
+            self.pass_time(1)
+        return created[0]
+
     def restart(self) -> None:
         """Stop in order and start again on the same disk."""
         assert self.broker.close()

@@ -64,7 +64,7 @@ from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.telemetry.client_metrics import ClientMetrics
-from ottla.broker.topics.by_name import MANY_BROKERS, TopicsByName
+from ottla.broker.topics.by_name import TopicsByName
 from ottla.broker.topics.commits import Commits, alone
 from ottla.broker.topics.configs import DynamicConfigs
 from ottla.broker.topics.directories import PartitionDirectories
@@ -225,8 +225,7 @@ class BrokerMachine:
         """Create the coordinators of groups and transactions, which move with the leadership of their partitions."""
         self.asker = asker = BrokerRequester(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
-        brokers = 1 if self.is_alone else MANY_BROKERS
-        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, brokers, self._without_pauses)
+        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, is_alone=self.is_alone)
         blocks, epoch = ProducerIdBlocks(self.shared), lambda: self.membership.broker_epoch
         self.producer_ids = ProducerIds(image, blocks, asker, scheduler, self.node_id, epoch)
         self.groups = self._groups(assignors)
@@ -239,7 +238,7 @@ class BrokerMachine:
     def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
         return GroupCoordinators(
             self.image,
-            self.by_name.begin,
+            self.by_name.create_internal,
             self.partitions,
             self.scheduler,
             self.changes,
@@ -252,7 +251,7 @@ class BrokerMachine:
     def _transactions(self, markers: TransactionMarkers) -> TransactionCoordinators:
         return TransactionCoordinators(
             self.image,
-            self.by_name.begin,
+            self.by_name.create_internal,
             self.partitions,
             self.scheduler,
             self.changes,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from ottla.formats.errors import OptionError as OptionError
 from ottla.formats.errors import SentenceError as SentenceError
 
+OptionError.__module__ = __name__
+"""The name that Spark shows to users and that they catch. Consumers, who use formats without Spark, raise other errors instead."""
+
 
 class DataLoss(SentenceError, RuntimeError):
     """Raised if records that the query has not read are deleted, by retention or with their topic."""

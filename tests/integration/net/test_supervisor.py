@@ -27,7 +27,9 @@ def test_a_stop_within_the_pause_of_a_restart_leaves_no_broker_running(tmp_path:
     with subprocess.Popen([sys.executable, "-c", RUN, *scripts], stderr=subprocess.PIPE, text=True) as supervisor:
         assert supervisor.stderr is not None
         try:
-            eventually(lambda: starts.exists() and not _is_there(int(starts.read_text().split()[0])))
+            eventually(lambda: starts.exists() and starts.read_text().endswith("\n"))  # the shell creates it, and writes later
+            first = int(starts.read_text().split()[0])
+            eventually(lambda: not _is_there(first))
             supervisor.send_signal(signal.SIGTERM)
             assert supervisor.wait(30) == 0
         finally:

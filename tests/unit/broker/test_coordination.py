@@ -12,6 +12,7 @@ import pytest
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.group_machine import GroupMachine
+from ottla.ports import Steps
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import read_header
 from ottla.wire.api.delete_groups import DeleteGroupsRequest
@@ -400,6 +401,43 @@ def test_what_refuses_to_make_the_topic_of_groups_is_logged_under_one_cause(capl
     assert {getattr(record, "cause", None) for record in told} == {"__consumer_offsets"}, "however many a limiter lets through"
     machine.registry.commit = commit  # type: ignore[method-assign]  # and mends it
     assert machine.ask(FIND, 0, FindCoordinatorRequest(key="g")).error_code == NONE
+
+
+def test_the_first_request_for_a_coordinator_runs_no_work_of_others_to_its_end() -> None:
+    machine = Machine(offsets_topic_num_partitions=PARTITIONS)
+    steps = 0
+
+    def work() -> Steps[None]:
+        nonlocal steps
+        for _ in range(500):
+            machine.clock.advance(1)
+            steps += 1
+            yield None
+
+    for number in range(10):
+        machine.broker.scheduler.begin(number, work(), urgent=True)
+    machine.pass_time(1)
+    before = steps
+    pending = machine.broker.receive(machine.frame_of(FIND, 0, FindCoordinatorRequest(key="g")), machine.peer, machine.clock.now())
+    assert steps - before <= 4, "a slice is two milliseconds"
+    assert isinstance(pending, DelayedReply)
+    while not pending.done:
+        machine.pass_time(1)
+    assert machine.finish(FIND, 0, pending).error_code == NONE
+    assert machine.ask(JOIN, 3, join_request("g")).error_code == NONE
+
+
+def test_all_that_ask_for_a_coordinator_at_first_wait_for_one_creation_of_its_topic() -> None:
+    machine = Machine(offsets_topic_num_partitions=PARTITIONS)
+    frames = [machine.frame_of(FIND, 0, FindCoordinatorRequest(key=f"g{number}")) for number in range(5)]
+    pending = [machine.broker.receive(frame, machine.peer, machine.clock.now()) for frame in frames]
+    assert isinstance(pending[0], DelayedReply)
+    machine.broker.forget(pending[0])
+    while not all(isinstance(each, DelayedReply) and each.done for each in pending[1:]):
+        machine.settle()
+        machine.pass_time(1)
+    found = [machine.finish(FIND, 0, each) for each in pending[1:] if isinstance(each, DelayedReply)]
+    assert [each.error_code for each in found] == [NONE] * 4
 
 
 def refuse(changes: object) -> None:

@@ -206,7 +206,7 @@ def test_a_power_cut_brings_no_directory_of_a_deleted_topic_back(
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         machine.begin(DELETE, 5, DeleteTopicsRequest(topic_names=["t"]))
         if seed % 3 == 1:
-            machine.broker.by_name.begin(["t"])
+            machine.broker.scheduler.begin("t", machine.broker.by_name.create_internal("t"), urgent=True)
         elif seed % 3 == 2:
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             created = machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))

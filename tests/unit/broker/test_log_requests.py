@@ -78,7 +78,7 @@ def test_a_start_that_cannot_be_is_refused(machine: Machine, topic: str, index: 
 
 
 def test_internal_topics_keep_their_records(machine: Machine) -> None:
-    machine.broker.by_name.begin(["__consumer_offsets"])
+    machine.create_internal("__consumer_offsets")
     assert delete_records(machine, ("__consumer_offsets", 0, 0)) == {("__consumer_offsets", 0): (-1, INVALID_TOPIC_EXCEPTION)}
 
 

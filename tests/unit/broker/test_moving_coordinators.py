@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorMoves, Coordinators
@@ -13,6 +11,7 @@ from ottla.cluster.decision import Decision
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.machine import KeyAndValue
 from ottla.coord.runtime.record_reader import RecordReader
+from ottla.ports import Steps
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused
 from tests.support.machine import Machine
@@ -32,12 +31,20 @@ class Moving:
         self.counters = Coordinators(KIND, broker.image, self._create, broker.partitions, broker.scheduler, broker.changes)
         self.moves = CoordinatorMoves([self.counters])
 
-    def _create(self, names: Sequence[str]) -> Sequence[Decision]:
+    def _create(self, name: str) -> Steps[Decision]:
         """Create the topic on this broker, which leads none of its partitions yet."""
-        decisions = self.machine.broker.by_name.begin(names)
+        decision = yield from self.machine.broker.by_name.create_internal(name)
         for partition in self.machine.broker.partitions:
             partition.role = Role.FOLLOWER
-        return decisions
+        return decision
+
+    def create(self) -> list[int]:
+        """Create the topic, as the first request for a coordinator does."""
+        created = list[int]()
+        self.machine.broker.scheduler.begin("create", self.counters.ensure(), created.append, urgent=True)
+        for _ in range(10):
+            self.machine.pass_time(1)
+        return created
 
     def partition(self, name: str) -> Partition:
         found = self.machine.broker.partitions.get(TOPIC, partition_of(name, 3))
@@ -81,7 +88,7 @@ class Moving:
 
 def moving_with_a_leader() -> Moving:
     moving = Moving()
-    assert moving.counters.ensure() == NONE
+    assert moving.create() == [NONE]
     moving.lead("a")
     moving.load()
     return moving
@@ -89,7 +96,7 @@ def moving_with_a_leader() -> Moving:
 
 def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
     moving = Moving()
-    moving.counters.ensure()
+    moving.create()
     assert moving.ask(Add("a", 1)) == [Counted(-1, NOT_COORDINATOR)]
     moving.lead("a")
     moving.load()
@@ -98,8 +105,13 @@ def test_a_coordinator_comes_with_the_leadership_of_its_partition() -> None:
 
 def test_clients_come_again_while_the_controller_creates_the_topic(caplog: pytest.LogCaptureFixture) -> None:
     moving = Moving()
-    moving.counters._create = lambda names: [Decision(name, LEADER_NOT_AVAILABLE) for name in names]
-    assert moving.counters.ensure() == COORDINATOR_NOT_AVAILABLE
+
+    def create(name: str) -> Steps[Decision]:
+        return Decision(name, LEADER_NOT_AVAILABLE)
+        yield
+
+    moving.counters._create = create
+    assert moving.create() == [COORDINATOR_NOT_AVAILABLE]
     assert not caplog.records
 
 

@@ -25,7 +25,7 @@ PARTITIONS = 3
 
 def joined(broker: BrokerMachine) -> Coordinators[Counters]:
     """The one line."""
-    return Coordinators(KIND, broker.image, broker.by_name.begin, broker.partitions, broker.scheduler, broker.changes)
+    return Coordinators(KIND, broker.image, broker.by_name.create_internal, broker.partitions, broker.scheduler, broker.changes)
 
 
 class Counting:
@@ -34,6 +34,14 @@ class Counting:
     def __init__(self) -> None:
         self.machine = Machine(num_partitions=PARTITIONS)
         self.counters = joined(self.machine.broker)
+
+    def create(self) -> list[int]:
+        """Create the topic, as the first request for a coordinator does."""
+        created = list[int]()
+        self.machine.broker.scheduler.begin("create", self.counters.ensure(), created.append, urgent=True)
+        for _ in range(10):
+            self.machine.pass_time(1)
+        return created
 
     def ask(self, body: Add | Look) -> list[Counted]:
         """What is answered, as soon as it is."""
@@ -67,8 +75,7 @@ class Counting:
 @pytest.fixture
 def counting() -> Counting:
     counting = Counting()
-    assert counting.counters.ensure() == NONE
-    counting.machine.settle()
+    assert counting.create() == [NONE]
     return counting
 
 

@@ -70,7 +70,7 @@ def test_a_power_cut_brings_no_recovery_point_back_to_a_topic_of_the_same_name(s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(machine.disk, "run_syncs", lambda: 0)
         if seed % 2:
-            machine.broker.by_name.begin(["t"])
+            machine.broker.scheduler.begin("t", machine.broker.by_name.create_internal("t"), urgent=True)
         else:
             topic = CreateTopicsRequest.CreatableTopic(name="t", num_partitions=1, replication_factor=1)
             machine.begin(CREATE, 7, CreateTopicsRequest(topics=[topic]))

@@ -50,8 +50,11 @@ APPLIED_AT_ONCE: Final = 50
 UNUSABLE: Final = (KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION)
 """Errors of a partition that logs them itself, has moved to another broker, or was deleted."""
 
+LOADING_POLL_MS: Final = 1
+"""Interval, in ms, at which a request for a new topic checks whether its coordinators, whose logs are empty, are loaded."""
 
-CreateTopics = Callable[[Sequence[str]], Sequence[Decision]]
+
+CreateTopic = Callable[[str], Steps[Decision]]
 
 
 class PartitionLog:
@@ -131,14 +134,14 @@ class Coordinators(Generic[M]):
     """The coordinators of one kind on the partitions that this broker leads. A coordinator serves once its records are loaded.
 
     A coordinator's state is on all in-sync replicas before a reply reveals it, so that the next leader's coordinator has it too.
-    `create(names)` creates topics with the configs of internal topics.
+    `create(name)` creates an internal topic with its configs.
     """
 
     def __init__(
         self,
         kind: CoordinatorKind[M],
         image: ClusterImage,
-        create: CreateTopics,
+        create: CreateTopic,
         partitions: Partitions,
         scheduler: Scheduler,
         changes: Changes,
@@ -208,13 +211,18 @@ class Coordinators(Generic[M]):
         for index in list(self.indexes):
             self._drop(index)
 
-    def ensure(self) -> int:
-        """Create the topic if it does not exist. Return NONE if it exists now, else COORDINATOR_NOT_AVAILABLE."""
+    def ensure(self) -> Steps[int]:
+        """Create the topic if it does not exist, and load its coordinators. Other requests are served meanwhile.
+
+        Return NONE if the topic exists now, else COORDINATOR_NOT_AVAILABLE.
+        """
         if self.count:
             return NONE
-        (decision,) = self._create([self.topic])
+        decision = yield from self._create(self.topic)
         for _ in self.present():  # begins to load them
             pass
+        while self._loading:
+            yield self._scheduler.rest(LOADING_POLL_MS)
         if self.count:
             return NONE
         if decision.error_code != LEADER_NOT_AVAILABLE:  # the creation is in progress

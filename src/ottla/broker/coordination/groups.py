@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
+from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
@@ -94,7 +94,7 @@ class GroupCoordinators:
     def __init__(
         self,
         image: ClusterImage,
-        create: CreateTopics,
+        create: CreateTopic,
         partitions: Partitions,
         scheduler: Scheduler,
         changes: Changes,

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopics
+from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
 from ottla.broker.coordination.markers import TransactionMarkers
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.failures import Changes
@@ -39,7 +39,7 @@ class TransactionCoordinators:
     def __init__(
         self,
         image: ClusterImage,
-        create: CreateTopics,
+        create: CreateTopic,
         partitions: Partitions,
         scheduler: Scheduler,
         changes: Changes,

@@ -107,13 +107,38 @@ def find_coordinator(
     denied = _find_denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
     is_denied_all = len(denied) == (1 if is_one else len(set(body.coordinator_keys))) > 0
     kinds: Kinds = {GROUP: groups, TRANSACTION: transactions}
-    common = (NONE, "") if is_denied_all else _no_coordinator(request, kinds)
+    find = partial(_find_coordinators, request, addresses, kinds, denied)
+    coordinators = kinds.get(body.key_type)
+    if coordinators is None:
+        return find(INVALID_REQUEST)
+    if is_denied_all or coordinators.count:
+        return find(NONE)
+    return _find_when_created(coordinators, find, is_late=request.release.is_late_with_groups)
+
+
+def _find_when_created(
+    coordinators: Coordinators[GroupMachine] | Coordinators[TransactionMachine],
+    find: Callable[[int], FindCoordinatorResponse],
+    *,
+    is_late: bool,
+) -> Steps[Reply]:
+    """Create the internal topic, then find coordinators. Releases that are late with groups let the first client try again."""
+    error_code = yield from coordinators.ensure()
+    return find(COORDINATOR_NOT_AVAILABLE if is_late else error_code)
+
+
+def _find_coordinators(
+    request: Request[FindCoordinatorRequest], addresses: Addresses, kinds: Kinds, denied: frozenset[str], common: int
+) -> FindCoordinatorResponse:
+    """Return the coordinator of each key, or the error code `common` for all keys that are not denied."""
+    body = request.body
+    is_one = request.version < MANY_KEYS_FROM
+    resource = RESOURCES.get(body.key_type)
     found = []
     for key in [body.key] if is_one else body.coordinator_keys:
-        error_code, sentence = common
-        if resource is not None and key in denied:
-            error_code, sentence = DENIED[resource], ERRORS[DENIED[resource]].sentence
+        error_code = DENIED[resource] if resource is not None and key in denied else common
         if error_code:
+            sentence = ERRORS[error_code].sentence
             found.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=sentence))
         else:
             found.append(_coordinator(key, kinds[body.key_type].node_of(key), addresses, request.peer))
@@ -139,17 +164,6 @@ def _coordinator(key: str, node_id: int, addresses: Addresses, peer: Peer) -> Co
 def _find_denied(request: Request[FindCoordinatorRequest], rights: Rights, resource: Resource, keys: list[str]) -> frozenset[str]:
     """Return the groups or transactional ids that the client may not describe."""
     return frozenset(rights.find_denied(request.peer, Operation.DESCRIBE, resource, keys, request.api.name, request.now))
-
-
-def _no_coordinator(request: Request[FindCoordinatorRequest], kinds: Kinds) -> tuple[int, str]:
-    """Return why there is no coordinator, as (error code, message); (NONE, "") if coordinators are available."""
-    coordinators = kinds.get(request.body.key_type)
-    if coordinators is None:
-        return INVALID_REQUEST, ERRORS[INVALID_REQUEST].sentence
-    takes_a_moment = request.release.is_late_with_groups and not coordinators.count
-    if coordinators.ensure() or takes_a_moment:
-        return COORDINATOR_NOT_AVAILABLE, ERRORS[COORDINATOR_NOT_AVAILABLE].sentence
-    return NONE, ""
 
 
 @serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=MOST_GROUP_BYTES)

@@ -249,7 +249,7 @@ def add_offsets_to_txn(
     groups: Coordinators[GroupMachine],
 ) -> Steps[Reply]:
     """Add the partition with a group's offsets to a transaction."""
-    if groups.ensure():
+    if (yield from groups.ensure()):
         return AddOffsetsToTxnResponse(error_code=COORDINATOR_NOT_AVAILABLE)
     body = request.body
     place = (OFFSETS_TOPIC, partition_of(body.group_id, groups.count))

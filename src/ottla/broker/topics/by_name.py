@@ -6,13 +6,12 @@ Depends on the requests to the controller, and decides nothing. A topic exists o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.releases.traits import UNSEEN_MS
-from ottla.broker.scheduler import Scheduler
+from ottla.broker.scheduler import Scheduler, Waits
 from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.decision import Decision
@@ -67,8 +66,7 @@ def _topic_on(name: str, settings: BrokerSettings, node_id: int) -> TopicSpec:
 class TopicsByName:
     """Creation of topics by name alone. Internal topics have their own configs, and other topics the defaults.
 
-    The replication factor of internal topics is limited to `brokers`. On a single broker, work begun in the context manager
-    `hurrying` is complete when the context ends.
+    `is_alone`: no other broker can join, so internal topics have one replica, and their creation takes only a moment.
     """
 
     def __init__(
@@ -78,8 +76,8 @@ class TopicsByName:
         asker: BrokerRequester,
         scheduler: Scheduler,
         metadata_waits: MetadataWaits,
-        brokers: int,
-        hurrying: Callable[[], AbstractContextManager[None]],
+        *,
+        is_alone: bool,
     ) -> None:
         self.made_lately: dict[str, int] = {}
         """When each topic was last created by name alone, in monotonic ms."""
@@ -88,21 +86,34 @@ class TopicsByName:
         self._asker = asker
         self._scheduler = scheduler
         self._metadata_waits = metadata_waits
-        self._brokers = brokers
-        self._hurrying = hurrying
+        self._is_alone = is_alone
+        self._creating: set[str] = set()
+        self._refused: dict[str, Decision] = {}
+        """The last refusals, by topic."""
+        self._ends = Waits(scheduler)
 
-    def begin(self, names: Sequence[str]) -> list[Decision]:
-        """Begin to create topics, unless that is in progress. Return LEADER_NOT_AVAILABLE for each topic without leaders."""
-        refused: list[Decision] = []
+    def create_internal(self, name: str) -> Steps[Decision]:
+        """Create an internal topic, unless that is in progress. Return LEADER_NOT_AVAILABLE while it has no leaders.
 
-        def on_decisions(decisions: list[Decision]) -> None:
-            refused.extend(self._log_refusals(decisions))
+        A single broker waits for the leaders, as long as a client waits for those of another topic. A cluster does not wait, as in
+        Kafka, because the controller can be far away.
+        """
+        if name not in self._creating:
+            self._creating.add(name)
+            self._refused.pop(name, None)
+            self._scheduler.begin(("create", name), self._create_internal(name), urgent=True)
+        if self._is_alone:
+            until_ms = self._scheduler.now().mono_ms + MOST_WAIT_MS
+            yield from self._ends.until(lambda: name not in self._creating, until_ms, name)
+        return Decision(name) if self._is_led(name) else self._refused.get(name, Decision(name, LEADER_NOT_AVAILABLE))
 
-        with self._hurrying():
-            for name in names:
-                self._scheduler.begin(("create", name), self._request([self._topic(name)]), on_decisions, urgent=True)
-        known = {one.name: one for one in refused}
-        return [Decision(name) if self._is_led(name) else known.get(name, Decision(name, LEADER_NOT_AVAILABLE)) for name in names]
+    def _create_internal(self, name: str) -> Steps[None]:
+        try:
+            decisions = yield from (self.create([name]) if self._is_alone else self._request([self._topic(name)]))
+            self._refused |= {one.name: one for one in self._log_refusals(decisions)}
+        finally:
+            self._creating.discard(name)
+            self._ends.notify(name)
 
     def create(self, names: Sequence[str]) -> Steps[list[Decision]]:
         """Create topics and wait for their leaders. A topic that has no leaders in time has the error LEADER_NOT_AVAILABLE."""
@@ -150,7 +161,7 @@ class TopicsByName:
         self.made_lately = lately | dict.fromkeys(made, now_ms)
 
     def _topic(self, name: str) -> Topic:
-        spec = default_topic(name, self._settings.value, self._brokers)
+        spec = default_topic(name, self._settings.value, 1 if self._is_alone else MANY_BROKERS)
         return Topic(
             name=name,
             num_partitions=spec.partitions,
