@@ -31,6 +31,8 @@ SERVING = {"poll", "_next_cursor", "_next_columns", "_next_batches"}
 """Methods that wait for records. Meanwhile, their thread runs what is handed over to users' threads."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
+INTERNAL = {"_confirm"}
+"""Methods that other clients call."""
 LISTENERS = {"on_assigned", "on_revoked", "on_lost", "on_commit"}
 THREADS = {
     "producer": "Several threads may share a producer.",
@@ -123,7 +125,7 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
     """Return a method of the blocking client, or nothing for one that is internal."""
     if node.name in MIRRORED:
         return _indented(ast.unparse(Mirrored().visit(node)))
-    if node.name == "start" or (node.name.startswith("_") and node.name != "__init__"):
+    if node.name == "start" or (node.name.startswith("_") and node.name not in ("__init__", *INTERNAL)):
         return ""
     if any(ast.unparse(each) == "overload" for each in node.decorator_list):
         return "\n".join(lines[node.decorator_list[0].lineno - 1 : node.end_lineno]).replace("Async", "")

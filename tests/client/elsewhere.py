@@ -1,9 +1,10 @@
 """`make clients-elsewhere`: the tests of Ottla's clients on releases of Apache Kafka, and a table of what passed.
 
-    python -m tests.client.elsewhere --peers kafka-0.8.2,kafka-2.8 --seconds 600
+    python -m tests.client.elsewhere --peers kafka-0.8.2,kafka-2.8,cluster --seconds 600 --results DIR
 
-Each release runs in a process of its own for so many seconds at most. Last come three brokers of the newest release that are killed
-in turn under producers, groups and copiers. Without Java everything is skipped, and the table says so.
+Each release runs in a process of its own for so many seconds at most. Last comes `cluster`: three brokers of the newest release
+that are killed in turn under producers, groups and copiers. With `--results`, the table also has the releases of earlier runs into
+the same directory. Without Java everything is skipped, and the table says so.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from bench.apache_kafka import Unavailable, java
-from tests.support.elsewhere import PEERS, TODAY, release_of
+from tests.support.elsewhere import OTTLA, PEERS, TODAY, release_of
 
-CHOSEN = ("kafka-0.8.2", "kafka-0.10.2", "kafka-1.1", "kafka-2.8", "kafka-3.9", TODAY)
+CLUSTER = "cluster"
+CHOSEN = ("kafka-0.8.2", "kafka-0.9.0", "kafka-0.10.2", "kafka-0.11.0", "kafka-1.1", "kafka-2.8", "kafka-3.9", TODAY, CLUSTER)
 FILES = (
     "producer_consumer",
     "async",
@@ -39,18 +41,27 @@ FILES = (
     "commits_and_leaving",
     "ranges",
     "bounded_reading",
+    "typed_batches",
+    "interceptors",
     "client_metrics",
+    "statistics",
+    "telemetry",
+    "shared_clients",
     "admin",
+    "admin_items",
 )
 """The files with tests of a broker that is given, without `test_` and `.py`."""
-CLUSTER = "tests/torture/test_clients.py::test_clients_of_three_brokers_of_apache_kafka_whose_leaders_die_lose_and_double_nothing"
+CLUSTER_TEST = (
+    "tests/torture/test_clients.py::test_clients_of_three_brokers_of_apache_kafka_whose_leaders_die_lose_and_double_nothing"
+)
 Results = Mapping[str, Counter[str]]
 """Passed, skipped and failed tests, by file."""
 
 
-def run(arguments: Sequence[str], seconds: float) -> Path:
-    """Run pytest, interrupted after so many seconds, and return the file with its results."""
-    report = Path(tempfile.mkdtemp(prefix="ottla-elsewhere-")) / "results.xml"
+def run(peer: str, report: Path, seconds: float) -> None:
+    """Run the tests with a peer into the file `report`, interrupted after so many seconds."""
+    files = [f"tests/client/test_{name}.py" for name in FILES]
+    arguments = [CLUSTER_TEST] if peer == CLUSTER else [f"--peer={peer}", *files]
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly", "--timeout", "60", "--tb", "short"]
     command += ["-o", "timeout_func_only=true", "-o", "junit_family=xunit1", f"--junitxml={report}", *arguments]
     with subprocess.Popen(command) as running:
@@ -59,8 +70,7 @@ def run(arguments: Sequence[str], seconds: float) -> Path:
         except subprocess.TimeoutExpired:
             os.kill(running.pid, signal.SIGINT)  # a run that is interrupted still writes its results
             print(f"STOPPED after {seconds:.0f} s, before all tests had run", flush=True)
-            running.wait(60)
-    return report
+            running.wait(120)
 
 
 def results(report: Path) -> Results:
@@ -87,26 +97,36 @@ def table(found: Mapping[str, Results]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def main() -> int:
+def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.client.elsewhere")
     parser.add_argument("--peers", default=",".join(CHOSEN), help="which brokers, separated by commas")
     parser.add_argument("--seconds", type=float, default=600, help="the longest time for each of them")
+    parser.add_argument("--results", type=Path, metavar="DIR", help="where results stay, for a table of several runs")
     chosen = parser.parse_args()
+    chosen.peers = [peer for peer in chosen.peers.split(",") if peer]
+    if unknown := [peer for peer in chosen.peers if peer not in (*PEERS, CLUSTER)]:
+        parser.error(f"there is no {unknown[0]}: choose from {', '.join((*PEERS, CLUSTER))}")
+    return chosen
+
+
+def main() -> int:
+    chosen = options()
     try:
         java()
     except Unavailable as missing:
         print(f"SKIPPED: no other broker can be started, because {missing}")
         return 0
-    peers = [peer for peer in chosen.peers.split(",") if peer]
-    if unknown := [peer for peer in peers if peer not in PEERS]:
-        parser.error(f"there is no {unknown[0]}: choose from {', '.join(PEERS)}")
-    files = [f"tests/client/test_{name}.py" for name in FILES]
-    found = {peer: results(run([f"--peer={peer}", *files], chosen.seconds)) for peer in peers}
-    cluster = results(run([CLUSTER], chosen.seconds))["clients"]
+    reports: Path = chosen.results or Path(tempfile.mkdtemp(prefix="ottla-elsewhere-"))
+    reports.mkdir(parents=True, exist_ok=True)
+    for peer in chosen.peers:
+        run(peer, reports / f"{peer}.xml", chosen.seconds)
+    found = {peer: results(path) for peer in (OTTLA, *CHOSEN) if (path := reports / f"{peer}.xml").exists()}
+    cluster = found.pop(CLUSTER, {}).get("clients")
     print(table(found))
-    print(f"three brokers of {release_of(TODAY)} whose leaders die: {cell(cluster)}")
-    failed = sum(each["failure"] + each["error"] for counted in found.values() for each in counted.values())
-    return 1 if failed or cluster["failure"] + cluster["error"] else 0
+    if cluster is not None:
+        print(f"three brokers of {release_of(TODAY)} whose leaders die: {cell(cluster)}")
+    counted = [cluster or Counter(), *(each for results_of in found.values() for each in results_of.values())]
+    return 1 if sum(each["failure"] + each["error"] for each in counted) else 0
 
 
 if __name__ == "__main__":

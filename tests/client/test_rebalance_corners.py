@@ -96,6 +96,18 @@ def test_a_consumer_that_waits_for_records_while_it_leaves_joins_again(broker: o
     asyncio.run(run())
 
 
+def test_a_late_consumer_whose_partitions_are_asked_back_leaves_instead_of_joining_again(broker: ottla.Broker) -> None:
+    late: Quick = {**QUICK, "max_poll_interval_ms": 300, "enable_auto_commit": False}
+    firsts: list[list[ottla.TopicPartition]] = []
+    with ottla.Consumer("t", bootstrap_servers=broker.address, **late) as consumer:
+        while not consumer.poll(1_000, max_records=1):
+            pass
+        with ottla.Consumer("t", bootstrap_servers=broker.address, on_assigned=firsts.append, **QUICK) as other:
+            while not other.poll(1_000):
+                pass
+    assert firsts[0] == PARTITIONS, "the late consumer got a share again"
+
+
 def test_a_loop_of_polls_that_do_not_wait_reads_everything(broker: ottla.Broker) -> None:
     async def run() -> int:
         async with ottla.AsyncConsumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer:

@@ -268,6 +268,86 @@ def test_offsets_of_partitions_that_a_slow_consumer_lost_abort_the_transaction(b
         assert consumer.group_metadata()
 
 
+def polled(consumer: ottla.Consumer) -> list[ottla.ConsumerRecord]:
+    """The next records of a consumer, which they come to within some polls."""
+    while not (records := consumer.poll(100)):
+        pass
+    return records
+
+
+def wait_until_taken_away(consumer: ottla.Consumer) -> None:
+    while consumer.assignment():
+        time.sleep(0.02)
+
+
+def slow_reader(broker: Peer, topic: str, protocol: Literal["classic", "consumer"]) -> ottla.Consumer:
+    """A consumer that its group takes all partitions from 300 ms after its last poll."""
+    return reader(broker, topic, group_id=unique_id(), enable_auto_commit=False, max_poll_interval_ms=300, group_protocol=protocol)
+
+
+@pytest.fixture(params=["classic", pytest.param("consumer", marks=pytest.mark.since("4.0", "the consumer protocol (KIP-848)"))])
+def slow(request: pytest.FixtureRequest, broker: Peer, topic: str) -> Iterator[ottla.Consumer]:
+    with ottla.Producer(broker.address) as plain:
+        plain.send(topic, b"v", partition=0).result(WAIT_S)
+    with slow_reader(broker, topic, request.param) as consumer:
+        yield consumer
+
+
+@pytest.mark.since("2.5", "offsets of a member in transactions (KIP-447)")
+def test_offsets_of_partitions_that_were_lost_after_a_further_poll_abort_the_transaction(
+    broker: Peer, topic: str, slow: ottla.Consumer
+) -> None:
+    with ottla.Producer(broker.address, transactional_id=unique_id()) as producer:
+        assert [record.value for record in polled(slow)] == [b"v"]
+        producer.begin_transaction()
+        producer.send(topic, b"copy", partition=1).result(WAIT_S)
+        assert [record.value for record in polled(slow)] == [b"copy"]
+        assert slow.poll() == []
+        wait_until_taken_away(slow)
+        with pytest.raises(ottla.TransactionAbortable, match="The group took"):
+            producer.send_offsets(slow.positions(), slow)
+        producer.abort_transaction()
+
+
+@pytest.mark.since("2.5", "offsets of a member in transactions (KIP-447)")
+def test_positions_from_before_a_member_was_late_are_refused_however_often_they_are_sent(
+    broker: Peer, topic: str, slow: ottla.Consumer
+) -> None:
+    """A member that has left has no generation any more: without one, brokers would accept offsets that others have passed."""
+    with ottla.Producer(broker.address, transactional_id=unique_id()) as producer:
+        polled(slow)
+        positions = slow.positions()
+        assert positions[ottla.TopicPartition(topic, 0)].offset == 1
+        wait_until_taken_away(slow)
+        for _ in range(2):
+            producer.begin_transaction()
+            with pytest.raises(ottla.TransactionAbortable) as refused:
+                producer.send_offsets(positions, slow)
+            producer.abort_transaction()
+            assert isinstance(refused.value.__cause__, ottla.CommitFailed)
+        with pytest.raises(ottla.CommitFailed):
+            slow.commit(positions)
+        assert slow.committed((topic, 0)) is None
+
+
+@pytest.mark.since("2.5", "offsets of a member in transactions (KIP-447)")
+def test_partitions_that_are_lost_once_their_offsets_are_in_a_transaction_disturb_no_later_one(
+    broker: Peer, topic: str, slow: ottla.Consumer
+) -> None:
+    with ottla.Producer(broker.address, transactional_id=unique_id()) as producer:
+        for _ in range(2):
+            polled(slow)
+            with producer.transaction():
+                producer.send(topic, b"copy", partition=1)
+                producer.send_offsets(slow.positions(), slow)
+            wait_until_taken_away(slow)
+        polled(slow)
+        slow.commit()
+        wait_until_taken_away(slow)
+        assert slow.group_metadata().generation_id > 0
+        assert slow.committed((topic, 1)) == ottla.OffsetAndMetadata(4), "after a copy of each transaction and its marker"
+
+
 def test_close_aborts_what_is_open(broker: Peer, topic: str, named: Callable[[str], ottla.Producer]) -> None:
     with named(unique_id()) as producer:
         producer.begin_transaction()

@@ -20,7 +20,7 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from bench.apache_kafka import Unavailable, free_port, java
+from bench.apache_kafka import START_S, Unavailable, free_port, java
 from tests.support.jars import fetch_jars
 
 JVM = (
@@ -113,7 +113,7 @@ class OldKafka:
         }
 
     def start(self) -> Self:
-        """Return once the broker knows that it is one; bounded by a minute. Raises `Unavailable`."""
+        """Return once the broker knows that it is one; bounded by `START_S`. Raises `Unavailable`."""
         self.home.mkdir(parents=True, exist_ok=True)
         (self.home / "log4j.properties").write_text(LOGGING)
         lines = (f"{name}={value}\n" for name, value in self.configuration().items())
@@ -159,7 +159,7 @@ class OldKafka:
             self._processes.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=self.home))
 
     def _wait_for(self, port: int, ready: Callable[[int], bool]) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + START_S
         while not ready(port):
             if self._processes[-1].poll() is not None or time.monotonic() > until:
                 said = self.log[-1000:]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET, Chunk, Fetcher
+from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
 from ottla.client.errors import BrokerError, SettingError, broker_error
 from ottla.client.types import ConsumerRecord, OffsetAndMetadata, TopicPartition
 from ottla.records.batches.columns import Columns, open_batches, record_iterator
@@ -202,6 +203,11 @@ class Cursor:
         """Return whether the user got any record that is not processed yet."""
         return self._whole or (self._iterator is not None and self._iterator.taken > self._iterator.processed)
 
+    @property
+    def is_begun(self) -> bool:
+        """Return whether the user got any record of the decoded part of the chunk."""
+        return self._whole or self.taken > 0
+
     def mark_processed(self) -> None:
         """Mark all records that the user got as processed.
 
@@ -258,15 +264,21 @@ class Progress:
     The `Fetcher` has the positions of partitions without a cursor.
     """
 
-    def __init__(self, fetcher: Fetcher, open_cursor: Callable[[Chunk], Cursor] = Cursor, *, only_stored: bool = False) -> None:
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        open_cursor: Callable[[Chunk], Cursor] = Cursor,
+        *,
+        only_stored: bool = False,
+        uncommitted: UncommittedPartitions | None = None,
+    ) -> None:
         self._fetcher = fetcher
         self._stored: dict[TopicPartition, OffsetAndMetadata] | None = {} if only_stored else None
         """The offsets to commit, if the user stores them; None if the records handed out decide."""
         self._open_cursor = open_cursor
         self._cursors: list[Cursor] = []
-        self.lost: set[TopicPartition] = set()
-        """The partitions that were removed while the user processed their records. Their offsets must not be left out of a
-        transaction with what the user made of them."""
+        self._uncommitted = uncommitted
+        """The partitions whose offsets must not be left out of a transaction; None for a consumer that commits by itself."""
 
     def begin(self, chunk: Chunk) -> Cursor:
         """Return the cursor of the next records of the chunk's partition.
@@ -279,6 +291,7 @@ class Progress:
 
     def mark_processed(self) -> None:
         """Mark all records that the user got so far as processed."""
+        self._note_handed_out()
         for cursor in self._cursors:
             cursor.mark_processed()
         self._cursors = [cursor for cursor in self._cursors if not cursor.exhausted]
@@ -302,9 +315,9 @@ class Progress:
         paused = self._fetcher.paused_partitions()
         return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
 
-    def handed_out(self) -> tuple[tuple[int, int], ...]:
-        """Return a value that differs after the user has got further records."""
-        return tuple((id(cursor), cursor.taken) for cursor in self._cursors)
+    def handed_out(self) -> frozenset[object]:
+        """Return the number of records that the user got of each chunk: a set with other items once the user got further ones."""
+        return frozenset((id(cursor), cursor.taken) for cursor in self._cursors)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether the user still processes records of these partitions."""
@@ -319,14 +332,30 @@ class Progress:
             self._fetcher.retire(where).position = position
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Remove the cursors of partitions that are not read any more, and note those whose records the user still processes."""
+        """Remove the cursors of partitions that are not read any more."""
         gone = set(partitions)
-        self.lost.update(cursor.where for cursor in self._cursors if cursor.where in gone and cursor.held)
         self.drop(gone)
+        if self._uncommitted is not None:
+            self._uncommitted.remove(gone)
+
+    def confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Record that these offsets are committed, or part of a transaction."""
+        self._note_handed_out()
+        if self._uncommitted is not None:
+            self._uncommitted.confirm(offsets)
+
+    def _note_handed_out(self) -> None:
+        if self._uncommitted is not None:
+            for cursor in self._cursors:
+                if cursor.is_begun:
+                    self._uncommitted.hand_out(cursor.where, cursor.position())
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove the cursors of these partitions, so that the user gets none of their remaining records."""
+        self._note_handed_out()
         gone = set(partitions)
+        if self._uncommitted is not None:
+            self._uncommitted.reposition(gone)
         for cursor in self._cursors:
             if cursor.where in gone:
                 cursor.drop()

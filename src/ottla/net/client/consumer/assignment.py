@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.metrics.consumer import GroupMetrics
 from ottla.client.settings.clients import ConsumerSettings
-from ottla.client.types import TopicPartition
+from ottla.client.types import OffsetAndMetadata, TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.consumer.fetch_driver import RESETS, FetchDriver
 from ottla.net.client.consumer.listeners import call_listener
@@ -80,8 +81,12 @@ class AssignmentDriver:
             failed=self._refuse,
             handed_out=self._progress.handed_out,
             metrics=self._metrics,
-            on_committed=self._interceptors.on_commit,
+            on_committed=self._on_committed,
         )
+
+    def _on_committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        self._progress.confirm(offsets)
+        self._interceptors.on_commit(offsets)
 
     def partitions(self) -> set[TopicPartition]:
         """Return the partitions being read."""

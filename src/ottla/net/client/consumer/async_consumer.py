@@ -20,6 +20,7 @@ from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_column
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
 from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
+from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
 from ottla.client.errors import CommitFailed, KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
@@ -169,7 +170,13 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
         self._cluster.metrics.source(self._partition_metrics)
         self._interceptors = ConsumerInterceptors(self._settings.interceptors)
         opener = cursor_opener(self._settings, self._interceptors)
-        self._progress = Progress(self._reader.fetcher, opener, only_stored=not self._settings.enable_auto_offset_store)
+        self._uncommitted = UncommittedPartitions()
+        self._progress = Progress(
+            self._reader.fetcher,
+            opener,
+            only_stored=not self._settings.enable_auto_offset_store,
+            uncommitted=None if self._settings.enable_auto_commit else self._uncommitted,
+        )
         self._bad_records = BadRecords(self._settings, self._progress)
         self._assignment = AssignmentDriver(
             self, self._settings, self._tasks, self._cluster, self._reader, self._progress, self._listeners, self._interceptors
@@ -560,19 +567,22 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
         """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
 
         Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
-        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away while their
-        records were processed: a transaction with these records would be committed without their offsets.
+        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away whose records
+        were handed out, but not committed: a transaction with these records would be committed without their offsets.
         """
         member = self._in_group()
         if self._settings.enable_auto_commit:
             raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
-        if lost := sorted(self._progress.lost):
-            self._progress.lost.clear()
+        if lost := self._uncommitted.pop_lost():
             raise CommitFailed(
-                f"The group took {arguments.list_partitions(lost)} from this consumer while it processed their records: "
-                "other members read these again."
+                f"The group took {arguments.list_partitions(lost)} from this consumer before their offsets were committed: "
+                "other members read these records again."
             )
         return member.group_metadata()
+
+    def _confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Record that offsets of this consumer are part of a transaction."""
+        self._progress.confirm(offsets)
 
     def _in_group(self) -> GroupMember:
         """Return this consumer's membership of its group. Raises `SettingError` without a group."""
@@ -669,7 +679,7 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
             else:
                 self._assignment.begin_uncommitted(where)
         self._progress.drop(wanted)
-        self._progress.lost.clear()  # what was made of their records is given up, too
+        self._uncommitted.give_up(wanted)
         self._reader.pump()
 
     def pause(self, *partitions: Partition) -> None:

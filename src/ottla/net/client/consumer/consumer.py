@@ -258,10 +258,14 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
 
         Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
-        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away while their
-        records were processed: a transaction with these records would be committed without their offsets.
+        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away whose records
+        were handed out, but not committed: a transaction with these records would be committed without their offsets.
         """
         return self._background.do(self._async.group_metadata)
+
+    def _confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Record that offsets of this consumer are part of a transaction."""
+        self._background.do(lambda: self._async._confirm(offsets))
 
     def committed(self, partition: Partition) -> OffsetAndMetadata | None:
         """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""

@@ -33,6 +33,7 @@ MOVED_ON = frozenset(
         codes.FENCED_INSTANCE_ID,
         codes.FENCED_MEMBER_EPOCH,
         codes.STALE_MEMBER_EPOCH,
+        codes.GROUP_ID_NOT_FOUND,  # its last member has left, and it was deleted
     }
 )
 GROUP_FEATURE = "group.version"
@@ -55,8 +56,8 @@ class MembershipDriver:
 
     `revoke`, `lose` and `adopt` are called as partitions change, and `failed` with an error that ends the membership.
     `free(partitions, timeout_ms)` waits until the user has processed the records that it got of the partitions, and returns whether
-    that happened in time. `handed_out()` returns a value that changes as the user takes records. `on_committed` is called with
-    committed offsets.
+    that happened in time. `handed_out()` returns a set that gets further items as the user takes records. `on_committed` is called
+    with committed offsets.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class MembershipDriver:
         lose: Adopt,
         adopt: Adopt,
         failed: Callable[[KafkaError], None],
-        handed_out: Callable[[], object],
+        handed_out: Callable[[], frozenset[object]],
         metrics: GroupMetrics,
         on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata]], None],
     ) -> None:
@@ -97,10 +98,12 @@ class MembershipDriver:
             SYNC_GROUP: metrics.on_sync,
             OFFSET_COMMIT: metrics.on_commit,
         }
+        self._last = ConsumerGroupMetadata(self.group_id, group_instance_id=settings.group_instance_id)
+        """The metadata of the last generation in which this consumer was a member."""
         self._regex = ""
         self._is_chosen = settings.group_protocol != "auto"
         """Whether the protocol of the machine is the final one."""
-        self._taken: object = None
+        self._taken: frozenset[object] = frozenset()
         self._busy_since_ms: int | None = now_ms()
 
     def subscribe(self, topics: list[str], pattern: str | None = None, *, regex: str = "") -> None:
@@ -177,6 +180,7 @@ class MembershipDriver:
 
     async def _try(self, step: Step | ConsumerStep) -> None:
         """Execute a step of the state machine. If brokers do not answer in time, join the group again."""
+        self.group_metadata()  # a step can end the membership of a generation
         try:
             await self._do(step)
         except KafkaError as error:
@@ -189,7 +193,7 @@ class MembershipDriver:
     def _user_is_late(self) -> bool:
         """Return whether `max_poll_interval_ms` have passed since the user last waited for records or got some."""
         taken = self._handed_out()
-        if taken != self._taken and self._busy_since_ms is not None:
+        if not taken <= self._taken and self._busy_since_ms is not None:  # partitions that are taken away leave fewer items
             self._taken, self._busy_since_ms = taken, now_ms()
         since = self._busy_since_ms
         return since is not None and now_ms() - since > self._settings.max_poll_interval_ms
@@ -322,10 +326,14 @@ class MembershipDriver:
             self._on_committed(offsets)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's current group metadata."""
+        """Return this member's current group metadata; while it is out of the group, the last one, which brokers then refuse.
+
+        Without a generation, brokers would accept offsets whose partitions other members may have read further.
+        """
         machine = self.machine
-        member_id = machine.member_id if machine.generation_id >= 0 else ""
-        return ConsumerGroupMetadata(self.group_id, machine.generation_id, member_id, self._settings.group_instance_id)
+        if machine.generation_id >= 0:
+            self._last = self._last._replace(generation_id=machine.generation_id, member_id=machine.member_id)
+        return self._last
 
     async def _commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: ConsumerGroupMetadata) -> None:
         machine = self.machine

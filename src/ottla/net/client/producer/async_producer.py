@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client.arguments import timeout, whole
 from ottla.client.consumer.committed_offsets import committable
-from ottla.client.errors import CommitFailed, KafkaError, TransactionAbortable
+from ottla.client.errors import Closed, CommitFailed, KafkaError, TransactionAbortable
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
 from ottla.client.keywords import ProducerKeywords, Servers
 from ottla.client.metrics.registry import MetricsSnapshot
@@ -366,8 +366,9 @@ class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
     async def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
         """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.
 
-        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has assigned
-        the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
+        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has taken
+        partitions away whose records were handed out since the offsets before. Raises `SettingError` for a consumer without a group
+        or with automatic commits.
         """
         with self._driver.time_call("txn-send-offsets"):
             transactions = self._driver.transactions
@@ -375,7 +376,11 @@ class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
                 metadata = metadata_of(member)
             except CommitFailed as error:  # the group has taken partitions away whose records are in the transaction
                 raise transactions.refuse(error) from error
-            await transactions.send_offsets(committable(offsets), metadata)
+            chosen = committable(offsets)
+            await transactions.send_offsets(chosen, metadata)
+            if confirm := getattr(member, "_confirm", None):
+                with suppress(Closed):  # by another thread meanwhile
+                    confirm(chosen)
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written, and its `on_delivery` has returned. None waits without limit.

@@ -199,8 +199,9 @@ class Producer(BlockingProducer[Key_contra, Value_contra]):
     def send_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int], member: InGroup | ConsumerGroupMetadata) -> None:
         """Commit a group's offsets as part of the transaction (KIP-447). Pass a consumer's `positions()` and the consumer.
 
-        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has assigned
-        the partitions to other members. Raises `SettingError` for a consumer without a group or with automatic commits.
+        Raises `TransactionAbortable` or `TransactionFailed`. The cause of the former is `CommitFailed` if the group has taken
+        partitions away whose records were handed out since the offsets before. Raises `SettingError` for a consumer without a group
+        or with automatic commits.
         """
         self._background.run(self._async.send_offsets(offsets, member))
 

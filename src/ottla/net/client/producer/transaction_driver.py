@@ -31,7 +31,15 @@ from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.wire.api.end_txn import EndTxnResponse
 from ottla.wire.api.init_producer_id import InitProducerIdResponse
 
-MOVED_ON = frozenset({codes.ILLEGAL_GENERATION, codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID, codes.STALE_MEMBER_EPOCH})
+MOVED_ON = frozenset(
+    {
+        codes.ILLEGAL_GENERATION,
+        codes.UNKNOWN_MEMBER_ID,
+        codes.FENCED_INSTANCE_ID,
+        codes.STALE_MEMBER_EPOCH,
+        codes.GROUP_ID_NOT_FOUND,  # its last member has left, and it was deleted
+    }
+)
 Result = TypeVar("Result")
 
 log = logging.getLogger("ottla.client")
