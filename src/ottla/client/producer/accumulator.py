@@ -252,6 +252,11 @@ class Accumulator:
         """Return the bytes of all batches that are not written."""
         return self._appender.pending_bytes
 
+    @property
+    def full_count(self) -> int:
+        """Return the number of full batches that `close` has not returned yet. This takes no lock."""
+        return len(self._full)
+
     def append(
         self,
         topic: str,

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from typing import Final
 
-MOST_BUFFERS: Final = 16
+MOST_BUFFERS: Final = 32
 SMALLEST_BYTES: Final = 65_536
 """The minimum size of a kept buffer. Smaller ones come from memory that the process already has."""
 

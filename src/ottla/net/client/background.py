@@ -251,6 +251,22 @@ class BackgroundLoop:
             if not self._stopped:
                 self._loop.call_soon_threadsafe(function)
 
+    def hand_over(self, function: Callable[[], object], timeout_s: float) -> None:
+        """Schedule a function as `call` does, and wait until the loop begins it, but no longer than `timeout_s`.
+
+        A thread that never waits leaves Python's lock to the loop every 5 ms, and a request takes the loop several turns.
+        """
+        begun = threading.Lock()
+        begun.acquire()
+
+        def begin() -> None:
+            begun.release()
+            function()
+
+        self.call(begin)
+        if not self._stopped and threading.current_thread() is not self._thread:
+            begun.acquire(timeout=timeout_s)
+
     def stop(self) -> None:
         """Stop the loop and its thread. Waiting calls of other threads raise `Closed`."""
         if self.is_forked:

@@ -20,6 +20,12 @@ from ottla.records.batches.rows import Rows
 if TYPE_CHECKING:
     import pyarrow
 
+MOST_FULL_BATCHES = 6
+"""The number of full batches that the loop has not taken yet, from which on a sending thread waits for the loop."""
+
+HAND_OVER_S = 0.01
+"""The longest wait, in s, for a loop that a callback of the user holds up."""
+
 
 class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_contra, Value_contra]):
     """A producer whose records are appended on the caller's thread."""
@@ -95,8 +101,15 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         if on_delivery is not None:
             self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
-            self._background.call(self._driver.pump_guarded)
+            self._pump_soon()
         return delivery
+
+    def _pump_soon(self) -> None:
+        """Let the loop send batches. If it is behind, wait for its turn, in which this thread would only fill further memory."""
+        if self._accumulator.full_count < MOST_FULL_BATCHES:
+            self._background.call(self._driver.pump_guarded)
+        else:
+            self._background.hand_over(self._driver.pump_guarded, HAND_OVER_S)
 
     def _send_intercepted(self, topic: str, value: Any = None, *, on_delivery: OnDelivery | None = None, **fields: Any) -> Delivery:
         """Do what `send` does, with interceptors."""
@@ -126,7 +139,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
             self._background.run(self._driver.wait_for_memory())
         while (sent := self._driver.extend(topic, rows, start, rows.row_count if stop is None else stop, partition)) is None:
             self._background.run(self._driver.load_metadata(topic))
-        self._background.call(self._driver.pump_guarded)
+        self._pump_soon()
         return sent
 
     def send_values(self, topic: str, values: Sequence[bytes], *, partition: int | None = None) -> list[tuple[Delivery, int]]:
