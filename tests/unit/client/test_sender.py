@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import Unpack
 
 import pytest
@@ -45,18 +46,20 @@ def outgoing(number: int, partition: int = 0, deadline_ms: int = 1_000_000) -> O
 class Broker:
     """Keeps what it is sent, by partition, if the sequence is the one expected; answers repetitions as duplicates.
 
-    As Kafka does, it takes any sequence from a producer that it does not know yet.
+    As Kafka does, it takes any sequence from a producer that it does not know yet, and knows the last five batches of the others.
     """
 
     def __init__(self) -> None:
         self.logs: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
         self._expected: dict[tuple[int, int], int] = {}
+        self._last: dict[tuple[int, int], deque[int]] = {}
 
-    def produce(self, request: ProduceRequest, refuse: int = codes.NONE) -> ProduceResponse:
+    def produce(self, request: ProduceRequest, refuse: int = codes.NONE, *, written: bool = False) -> ProduceResponse:
         answers = []
         for topic in request.topic_data:
             for part in topic.partition_data:
-                code = refuse or self._append(part.index, memoryview(bytes(part.records or b"")))
+                code = self._append(part.index, memoryview(bytes(part.records or b""))) if written or not refuse else refuse
+                code = code or refuse
                 answers.append(ProduceResponse.PartitionProduceResponse(index=part.index, error_code=code, base_offset=0))
         return ProduceResponse(responses=[ProduceResponse.TopicProduceResponse(name=TOPIC, partition_responses=answers)])
 
@@ -65,10 +68,12 @@ class Broker:
         assert header is not None, code
         key = (header.producer_id, partition)
         expected = self._expected.get(key, header.base_sequence)
-        if header.base_sequence < expected:
-            return codes.DUPLICATE_SEQUENCE_NUMBER
-        if header.base_sequence > expected:
+        last = self._last.setdefault(key, deque(maxlen=5))
+        if header.base_sequence in last:
+            return codes.NONE
+        if header.base_sequence != expected:
             return codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+        last.append(header.base_sequence)
         self._expected[key] = expected + header.record_count
         self.logs[partition] += [struct.unpack(">i", record.value or b"")[0] for record in open_batches(batch).records()]
         return codes.NONE
@@ -80,8 +85,8 @@ def sender(**settings: Unpack[ProducerKeywords]) -> Sender:
     return made
 
 
-OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS = range(5)
-fates = st.lists(st.sampled_from([OK, OK, OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS]), max_size=60)
+OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS, AFTER_APPEND = range(6)
+fates = st.lists(st.sampled_from([OK, OK, OK, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, FULL_REPLICAS, AFTER_APPEND]), max_size=60)
 
 
 def play(made: Sender, broker: Broker, send: Send, fate: int, now_ms: int) -> None:
@@ -94,6 +99,8 @@ def play(made: Sender, broker: Broker, send: Send, fate: int, now_ms: int) -> No
         made.on_answer(send, broker.produce(send.request, codes.NOT_LEADER_OR_FOLLOWER), now_ms)
     elif fate == FULL_REPLICAS:
         made.on_answer(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS), now_ms)
+    elif fate == AFTER_APPEND:
+        made.on_answer(send, broker.produce(send.request, codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, written=True), now_ms)
     else:
         made.on_answer(send, broker.produce(send.request), now_ms)
 
@@ -132,6 +139,47 @@ def test_no_more_requests_are_under_way_than_allowed_and_one_batch_of_a_partitio
     assert [len(send.batches) for send in sends] == [1, 1]
     made.on_answer(sends[0], broker.produce(sends[0].request), 0)
     assert len(made.requests(0)) == 1
+
+
+def test_a_batch_that_is_repeated_stays_among_the_five_that_a_broker_remembers() -> None:
+    made, broker = sender(), Broker()
+    batches = [outgoing(number) for number in range(12)]
+    for batch in batches:
+        made.add(batch)
+    [first] = made.requests(0)
+    made.on_answer(first, broker.produce(first.request), 0)
+    now_ms = 0
+    for _ in range(3):  # the oldest is written, and refused each time; those behind it are written
+        oldest, *others = made.requests(now_ms)
+        made.on_answer(oldest, broker.produce(oldest.request, codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND, written=True), now_ms)
+        for send in others:
+            made.on_answer(send, broker.produce(send.request), now_ms)
+        now_ms += 1_000
+    while not made.idle:
+        for send in made.requests(now_ms):
+            made.on_answer(send, broker.produce(send.request), now_ms)
+    assert [batch.error for batch in batches] == [None] * 12
+    assert broker.logs[0] == list(range(12))
+
+
+def test_an_owed_answer_of_a_former_leader_bounds_what_is_written_by_the_next() -> None:
+    made, broker = sender(), Broker()
+    for number in range(12):
+        made.add(outgoing(number))
+    [first] = made.requests(0)
+    made.on_answer(first, broker.produce(first.request), 0)
+    owed, *others = made.requests(0)
+    broker.produce(owed.request)  # copied to the next leader before the former one fell silent
+    while others:
+        for send in others:
+            made.on_answer(send, broker.produce(send.request), 0)
+        others = made.requests(0)
+    assert broker.logs[0] == list(range(6))
+    made.broken(owed, ConnectionFailed("lost"), 0)
+    while not made.idle:
+        for send in made.requests(1_000):
+            made.on_answer(send, broker.produce(send.request), 1_000)
+    assert broker.logs[0] == list(range(12))
 
 
 def test_partitions_share_a_request_up_to_its_size_and_take_turns() -> None:
@@ -444,6 +492,37 @@ def test_a_batch_that_is_too_large_goes_on_as_its_parts_before_the_batches_behin
             made.on_answer(send, broker.produce(send.request), 0)
     assert broker.logs[0] == [1, 2, 3]
     assert last.error is None
+
+
+def test_both_parts_of_a_batch_stay_among_the_five_that_a_broker_remembers() -> None:
+    made, broker = sender(), Broker()
+
+    def split(batch: Outgoing) -> tuple[Outgoing, Outgoing]:
+        second = outgoing(2)
+        second.start = 1
+        return outgoing(1), second
+
+    pair = bytearray(build(None, [struct.pack(">i", number) for number in (1, 2)], 0))
+    whole = Outgoing(TopicPartition(TOPIC, 0), pair, 2, 1_000_000, split=split)
+    for batch in (outgoing(0), whole, *map(outgoing, range(3, 12))):
+        made.add(batch)
+    [first] = made.requests(0)
+    made.on_answer(first, broker.produce(first.request), 0)
+    sends = made.requests(0)
+    made.on_answer(sends[0], broker.produce(sends[0].request, codes.MESSAGE_TOO_LARGE), 0)
+    for send in sends[1:]:
+        made.on_answer(send, broker.produce(send.request), 0)
+    owed, *others = made.requests(1_000)
+    broker.produce(owed.request)
+    while others:
+        for send in others:
+            made.on_answer(send, broker.produce(send.request), 1_000)
+        others = made.requests(1_000)
+    made.broken(owed, ConnectionFailed("lost"), 1_000)
+    while not made.idle:
+        for send in made.requests(2_000):
+            made.on_answer(send, broker.produce(send.request), 2_000)
+    assert broker.logs[0] == list(range(12))
 
 
 def test_a_batch_goes_at_once_to_the_leader_that_a_broker_names() -> None:

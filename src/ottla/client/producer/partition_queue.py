@@ -1,7 +1,8 @@
 """The unsent batches of one partition: order, sequence numbers and retries (KIP-98).
 
 Batches are sent in order. When a batch must be sent again, no batch is sent until all batches in flight have been answered. Then
-the repeated batches go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates.
+the repeated batches go first, in their old order and with their old sequence numbers, so that the broker recognises duplicates. A
+broker remembers the last five batches of a producer, so at most four are sent behind one that is not known to be written.
 
 A batch that was given up leaves a gap in the sequence numbers, after which the partition needs another identity. The batches behind
 it that may have been written keep the old one until a broker has written or refused them, or they would be written twice.
@@ -21,6 +22,8 @@ from ottla.records.batches.header import TRANSACTIONAL_BIT, write_crc
 
 NO_OFFSET = -1
 NO_SEQUENCE = -1
+REMEMBERED_BATCHES = 5
+"""The number of a producer's newest batches by which a broker recognises duplicates, in each partition."""
 _LOW_ATTRIBUTES = 22
 _PRODUCER_POSITION = 43
 _PRODUCER = struct.Struct(">qhi")
@@ -52,6 +55,7 @@ class Outgoing:
     start: int = 0
     order: int = 0
     sequence: int = NO_SEQUENCE
+    number: int = 0
     done: bool = False
     base_offset: int = NO_OFFSET
     log_append_time_ms: int = -1
@@ -99,6 +103,7 @@ class Lane:
     returned: list[Outgoing] = field(default_factory=list)
     identity: Identity | None = None
     next_sequence: int = 0
+    next_number: int = 0
     not_before_ms: int = 0
     resetting: bool = False
     known: bool = False
@@ -137,7 +142,17 @@ class Lane:
         held = not self._resolves if self.resetting else bool(self.returned)
         # A broker accepts any sequence number from an unknown producer: it must write the first batch before the second is sent.
         window = max_under_way if self.known or self.identity is None else 1
-        return bool(self.queue) and not held and len(self.under_way) < window and self.not_before_ms <= now_ms
+        if not self.queue or held or len(self.under_way) >= window or self.not_before_ms > now_ms:
+            return False
+        return not self.under_way or self.identity is None or self._is_remembered_behind(self.queue[0])
+
+    def _is_remembered_behind(self, batch: Outgoing) -> bool:
+        """Return whether a broker that writes `batch` still recognises the oldest batch in flight, in case that one is repeated.
+
+        Batches between them can be written already: a former leader owes the answer, or each answer to the oldest was an error.
+        """
+        number = self.next_number if batch.sequence == NO_SEQUENCE else batch.number
+        return number - self.under_way[0].number < REMEMBERED_BATCHES
 
     def next_batch(self) -> Outgoing:
         """Return the next batch to send, and mark it as in flight. It gets a sequence number if the lane has a producer id."""
@@ -145,6 +160,8 @@ class Lane:
         if self.identity is not None and batch.sequence == NO_SEQUENCE:
             batch.identify(self.identity, self.next_sequence, transactional=self.transactional)
             self.next_sequence = (self.next_sequence + batch.record_count) & 0x7FFFFFFF
+            batch.number = self.next_number
+            self.next_number += 1
         batch.unwritten = False
         self.under_way.append(batch)
         return batch
@@ -159,8 +176,12 @@ class Lane:
         """Send `parts` in place of a refused batch, with its place in the order and its sequence numbers."""
         self.under_way.remove(batch)
         sequence = batch.sequence
-        for part in parts:
-            part.order = batch.order
+        for behind in (*self.under_way, *self.returned, *self.queue):
+            if behind.sequence != NO_SEQUENCE and behind.number > batch.number:
+                behind.number += len(parts) - 1
+        self.next_number += len(parts) - 1
+        for number, part in enumerate(parts, batch.number):
+            part.order, part.number = batch.order, number
             if sequence != NO_SEQUENCE and self.identity is not None:
                 part.identify(self.identity, sequence, transactional=self.transactional)
                 sequence = (sequence + part.record_count) & 0x7FFFFFFF
