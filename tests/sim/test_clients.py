@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from ottla.client.types import TopicPartition
 from ottla.sim.world import World
 from tests.sim import clients
 from tests.sim.lives import client_life
+from tests.sim.lives.client_ledger import PLAIN, ClientLedger, Handed, Share, Stored
 from tests.sim.seeds import Violation
 from tests.support.kinds import one_of_each
 
@@ -40,6 +42,22 @@ def test_a_violation_names_the_command_that_shows_it_again(monkeypatch: pytest.M
         Violation, match=r"seed 1: .*progress once quiet: WritingProgram end: not in 0 ms.*python -m tests.sim.clients --seed 1"
     ):
         clients.live(1)
+
+
+def test_a_record_that_was_read_before_a_power_cut_removed_it_may_be_missing_and_no_other() -> None:
+    where = TopicPartition("in", 0)
+    before = [Stored(offset, b"%d" % offset, PLAIN) for offset in range(4)]
+    after = [*before[:2], Stored(2, b"another", PLAIN), Stored(3, b"one more", PLAIN)]
+    for lost, violation in ((before, ""), (before[:3], "no gaps: reader handed out b'3' as offset 3")):
+        ledger = ClientLedger()
+        share = Share("readers", "reader", where)
+        ledger.shares.append(share)
+        for record in before:
+            ledger.handed_out(share, Handed(record.offset, record.value, 0))
+        ledger.lose(where, lost, after)
+        ledger.check_consumers({where: after})
+        assert violation in ledger.violation
+        assert bool(ledger.violation) == bool(violation)
 
 
 def test_the_command_tells_what_was_lived(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import Context, copy_context
 from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple
@@ -56,6 +56,20 @@ class _SimTask(asyncio.Task[Any]):
 
     def __hash__(self) -> int:
         return self.number
+
+
+class _SimHandle(asyncio.Handle):
+    """A handle without what debugging needs, since one is made for each callback."""
+
+    __slots__ = ()
+
+    def __init__(self, callback: Callable[..., object], args: Sequence[Any], loop: SimEventLoop, context: Context | None) -> None:
+        self._context = copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
 
 
 class SimEventLoop(_EventLoop):
@@ -127,25 +141,28 @@ class SimEventLoop(_EventLoop):
         if self.world.now_ms < self._paused_until_ms:
             self._wake()
             return
-        self._collect_timers()
-        self._run_ready()
+        if self._timers:
+            self._collect_timers()
+        if self._ready:
+            self._run_ready()
         self._set_alarm()
         if self._ready:
             self._wake()
 
     def _collect_timers(self) -> None:
-        now = self.time() + _EARLY_MS / 1000
-        while self._timers and (self._timers[0][2].cancelled() or self._timers[0][0] <= now):
-            _, _, handle = heapq.heappop(self._timers)
+        timers, now = self._timers, self.time() + _EARLY_MS / 1000
+        while timers and (timers[0][0] <= now or timers[0][2].cancelled()):
+            _, _, handle = heapq.heappop(timers)
             if not handle.cancelled():
                 self._ready.append(handle)
 
     def _run_ready(self) -> None:
         asyncio._set_running_loop(self)
+        ready = self._ready
         try:
-            for _ in range(len(self._ready)):
-                handle = self._ready.popleft()
-                if not handle.cancelled():
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if not handle._cancelled:
                     self.callbacks += 1
                     handle._run()
         finally:
@@ -153,11 +170,12 @@ class SimEventLoop(_EventLoop):
 
     def _set_alarm(self) -> None:
         """Schedule an event for the next timer, unless an earlier one is scheduled."""
-        while self._timers and self._timers[0][2].cancelled():
-            heapq.heappop(self._timers)
-        if not self._timers or self.has_ended:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers or self.has_ended:
             return
-        due_ms = ceil(self._timers[0][0] * 1000 - _EARLY_MS)
+        due_ms = ceil(timers[0][0] * 1000 - _EARLY_MS)
         if self._wakes_ms is None or due_ms < self._wakes_ms or self._wakes_ms <= self.world.now_ms:
             self._wakes_ms = due_ms
             self.world.after(due_ms - self.world.now_ms, self._wake)
@@ -201,9 +219,10 @@ class SimEventLoop(_EventLoop):
         self._tasks.pop(hash(task), None)
 
     def call_soon(self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _SimHandle(callback, args, self, context)
         self._ready.append(handle)
-        self._wake()
+        if not self._is_due:
+            self._wake()
         return handle
 
     def call_soon_threadsafe(
@@ -221,7 +240,8 @@ class SimEventLoop(_EventLoop):
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._numbers), handle))
-        self._set_alarm()
+        if self._timers[0][2] is handle or self._wakes_ms is None or self._wakes_ms <= self.world.now_ms:
+            self._set_alarm()
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

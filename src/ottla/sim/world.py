@@ -44,15 +44,12 @@ class World:
         self.seed = seed
         self.random = Random(seed)
         self.clock = SimClock()
+        self.now_ms = self.clock.now().mono_ms
+        """The simulation's monotonic time in milliseconds: an attribute, because it is read several times in each event."""
         self.happened = 0
         self.timed: list[Timed] = []
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
-
-    @property
-    def now_ms(self) -> int:
-        """Return the simulation's monotonic time in milliseconds."""
-        return self.clock.now().mono_ms
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -60,7 +57,7 @@ class World:
     def after(self, ms: int, call: Callable[[], None]) -> None:
         """Schedule a call after `ms`. Calls that are due at the same time run in the order of their scheduling."""
         self._count += 1
-        heapq.heappush(self._queue, (self.now_ms + max(0, ms), self._count, call))
+        heapq.heappush(self._queue, (self.now_ms + ms if ms > 0 else self.now_ms, self._count, call))
 
     def run(self, ms: int, until: Callable[[], bool] = lambda: False) -> bool:
         """Let `ms` pass, but stop as soon as `until()` returns True. Return the last result of `until()`.
@@ -68,22 +65,32 @@ class World:
         `until` is called after every event.
         """
         end_ms = self.now_ms + ms
+        queue, timed = self._queue, self.timed
         while True:
-            deadlines = [due for each in self.timed if (due := each.next_ms()) is not None]
-            timer_ms = min(deadlines, default=end_ms + 1)
-            event_ms = self._queue[0][0] if self._queue else end_ms + 1
-            if min(timer_ms, event_ms) > end_ms:
-                self.clock.advance(end_ms - self.now_ms)
-                return until()
-            self._step(timer_ms, event_ms)
+            timer_ms = end_ms + 1
+            for each in timed:
+                due_ms = each.next_ms()
+                if due_ms is not None and due_ms < timer_ms:
+                    timer_ms = due_ms
+            if queue and queue[0][0] < timer_ms:
+                if queue[0][0] > end_ms:
+                    break
+                self._advance_to(queue[0][0])
+                self.happened += 1
+                heapq.heappop(queue)[2]()
+            elif timer_ms <= end_ms:
+                self._advance_to(timer_ms)
+                self.happened += 1
+                for each in timed:
+                    each.run_due(self.clock.now())
+            else:
+                break
             if until():
                 return True
+        self._advance_to(end_ms)
+        return until()
 
-    def _step(self, timer_ms: int, event_ms: int) -> None:
-        self.happened += 1
-        self.clock.advance(max(0, min(timer_ms, event_ms) - self.now_ms))
-        if timer_ms <= event_ms:
-            for each in self.timed:
-                each.run_due(self.clock.now())
-        else:
-            heapq.heappop(self._queue)[2]()
+    def _advance_to(self, ms: int) -> None:
+        """Let the clock show `ms`, unless it is later: deadlines may be in the past."""
+        if ms > self.now_ms:
+            self.now_ms = self.clock.advance(ms - self.now_ms).mono_ms

@@ -54,15 +54,22 @@ CLUSTER_SETTINGS = {
 }
 
 
+OnLost = Callable[[TopicPartition, list[Stored], list[Stored]], None]
+"""A callback that gets a partition's records before and after a power cut."""
+
+
 class OneBroker:
     """A broker alone, which loses power and processes at any time."""
 
     BOOTSTRAP = f"broker-1:{PORT}"
 
-    def __init__(self, world: World, network: StreamNetwork, *, power: bool, say: Callable[[str], None]) -> None:
+    def __init__(self, world: World, network: StreamNetwork, *, power: bool, say: Callable[[str], None], on_lost: OnLost) -> None:
         self.world = world
-        self._power, self._say = power, say
+        self._power, self._say, self._on_lost = power, say, on_lost
         self._stored = StoredLogs()
+        self._places: list[TopicPartition] = []
+        self._before: dict[TopicPartition, list[Stored]] = {}
+        """The records that were there before a power cut, while the broker is down."""
         self.host = Host(world, SETTINGS)
         network.listen("broker-1", PORT, self.host)
 
@@ -76,6 +83,7 @@ class OneBroker:
             CreateTopicsRequest.CreatableTopic(name=name, num_partitions=count, replication_factor=1)
             for name, count in topics.items()
         ]
+        self._places = [TopicPartition(name, index) for name, count in topics.items() for index in range(count)]
         peer = Peer(1, "10.0.0.1", 40_000, "broker-1", PORT)
         self.host.receive(CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted), peer, lambda answer: None)
         self.world.run(1_000)
@@ -96,6 +104,7 @@ class OneBroker:
         if self.host.broker is not None:
             power_cut = self._power and self.world.chance(0.6)
             self._say(f"the broker dies{' of a power cut' if power_cut else ''}")
+            self._before = self.logs(self._places) if power_cut else {}
             self.host.die(power_cut=power_cut)
             self._start_later()
 
@@ -113,6 +122,9 @@ class OneBroker:
         if self.host.broker is None:
             self._say("the broker starts")
             self.host.start()
+            for where, after in self.logs(self._before).items():
+                self._on_lost(where, self._before[where], after)
+            self._before = {}
 
     def is_well(self) -> bool:
         return self.host.broker is not None

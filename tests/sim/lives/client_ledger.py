@@ -115,6 +115,8 @@ class ClientLedger:
         self.transactions: list[Transaction] = []
         self.seen: dict[str, set[tuple[TopicPartition, int]]] = {}
         """Group -> the partitions and offsets of all records that were handed out."""
+        self.lost: dict[TopicPartition, set[tuple[int, bytes]]] = {}
+        """The offsets and values that power cuts removed. Consumers may have read them, as `docs/durability.md` says."""
         self.reads_all: set[str] = set()
         """The groups that read records of open and aborted transactions, too."""
         self._last: dict[tuple[str, TopicPartition], int] = {}
@@ -156,6 +158,17 @@ class ClientLedger:
         if self._last.get(key) != found.offset:
             self._last[key] = found.offset
             self.commits[found] = None
+
+    def lose(self, where: TopicPartition, before: list[Stored], after: list[Stored]) -> None:
+        """Note the records that a power cut removed from a partition."""
+        left = {(record.offset, record.value) for record in after}
+        self.lost.setdefault(where, set()).update((each.offset, each.value) for each in before)
+        self.lost[where] -= left
+
+    def lost_reads(self, group_id: str, where: TopicPartition) -> set[tuple[int, bytes]]:
+        """Return the lost records that members of a group had read."""
+        shares = [share for share in self.shares if (share.group_id, share.where) == (group_id, where)]
+        return {(each.offset, each.value or b"") for share in shares for each in share.handed} & self.lost.get(where, set())
 
     # --- what must be true in the end
 
@@ -209,10 +222,15 @@ class ClientLedger:
                 missing = [value for value in transaction.values if value not in readable]
                 self.violate("whole or not at all", f"{transaction.outcome}: {there[:3]} can be read, {missing[:3]} cannot")
 
-    def check_copies(self, source: list[Stored], copy: list[Stored]) -> None:
-        """Check that a partition was copied exactly once."""
-        wanted = [record.value for record in source if record.is_readable]
-        found = [record.value.rpartition(MARK)[0] for record in copy if record.is_readable]
+    def check_copies(self, source: list[Stored], copy: list[Stored], lost: set[tuple[int, bytes]]) -> None:
+        """Check that a partition was copied exactly once. `lost` are read records that a power cut removed from the source.
+
+        A lost record may be copied. It may also be skipped over what got its offset.
+        """
+        instead = {record.value for record in source if record.offset in {offset for offset, _ in lost}}
+        passed = instead | {value for _, value in lost}
+        wanted = [record.value for record in source if record.is_readable and record.value not in passed]
+        found = [value for record in copy if record.is_readable and (value := record.value.rpartition(MARK)[0]) not in passed]
         if found != wanted:
             at = next(
                 (at for at, (one, other) in enumerate(zip(found, wanted, strict=False)) if one != other),
@@ -247,12 +265,23 @@ class ClientLedger:
     def _check_share(self, share: Share, records: list[Stored]) -> None:
         values = {record.offset: record.value for record in records}
         offsets = [record.offset for record in records]
-        handed = [each.offset for each in share.handed]
-        if not handed:
-            return
-        expected = [offset for offset in offsets if handed[0] <= offset <= handed[-1]]
-        if handed != expected:
-            self.violate("no gaps", f"{share.member} handed out {handed[:9]}… of {share.where}, where {expected[:9]}… are")
+        for part in self._parts(share):
+            handed = [each.offset for each in part]
+            expected = [offset for offset in offsets if handed[0] <= offset <= handed[-1]]
+            if handed != expected:
+                self.violate("no gaps", f"{share.member} handed out {handed[:9]}… of {share.where}, where {expected[:9]}… are")
+            for each in part:
+                if each.offset in values and values[each.offset] != each.value:
+                    name = (each.value or b"").strip()
+                    self.violate("no gaps", f"{share.member} handed out {name!r} as offset {each.offset} of {share.where}")
+
+    def _parts(self, share: Share) -> list[list[Handed]]:
+        """Return the records that were handed out, without lost ones. After a lost one, a member may go on elsewhere."""
+        lost = self.lost.get(share.where, set())
+        parts: list[list[Handed]] = [[]]
         for each in share.handed:
-            if each.offset in values and values[each.offset] != each.value:
-                self.violate("no gaps", f"{share.member} handed out {each.value!r} as offset {each.offset} of {share.where}")
+            if (each.offset, each.value or b"") in lost:
+                parts.append([])
+            else:
+                parts[-1].append(each)
+        return [part for part in parts if part]
