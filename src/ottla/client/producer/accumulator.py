@@ -393,6 +393,8 @@ class Accumulator:
 
         A partition for which `hold` returns True keeps its open batch until it is full or at its deadline.
         """
+        if not self._open and not self._full:  # without the lock, because a thread that opens a batch has this called afterwards
+            return Closing([], None)
         with self._lock:
             closed, self._full = self._full, []
             for where, batch in list(self._open.items()):

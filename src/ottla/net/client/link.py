@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import ceil
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from ottla.client.connection.connection import ADDRESSED_HELLO_VERSION, AnswerBody, ClientConnection, IntendedBroker
 from ottla.client.errors import ConnectionFailed, KafkaError, TimedOut
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ottla.net.client.security import Security
 
 log = logging.getLogger("ottla.client")
+
+OnAnswer: TypeAlias = Callable[[AnswerBody, BaseException | None], None]
+"""A callback that gets the answer to a request, or None and an error."""
 
 WAKE_BYTES = 1024 * 1024
 """The number of bytes of a large answer that must arrive before the system wakes the event loop for them."""
@@ -77,6 +80,38 @@ def security_of(settings: SecureSettings) -> Security | None:
     return Security(settings)
 
 
+class AnswerCallback:
+    """The receiver of an answer for which no task waits. `then(answer, error)` is called as soon as the answer is read.
+
+    One of its arguments is None. A future stands in its place for other requests; their tasks run an iteration of the loop later.
+    """
+
+    __slots__ = ("_loop", "_then", "allowed_s", "sent_s")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, then: OnAnswer, sent_s: float, allowed_s: float) -> None:
+        self._loop = loop
+        self._then: OnAnswer | None = then
+        self.sent_s = sent_s
+        self.allowed_s = allowed_s
+
+    def done(self) -> bool:
+        return self._then is None
+
+    def set_result(self, answer: AnswerBody) -> None:
+        if (then := self._then) is not None:
+            self._then = None
+            then(answer, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """Call the callback with an error, in the next iteration of the loop, because a link can fail while others use it."""
+        if (then := self._then) is not None:
+            self._then = None
+            self._loop.call_soon(then, None, error)
+
+    def exception(self) -> None:
+        """Do nothing: `set_exception` has passed the error on. A future must be asked, or asyncio logs its error."""
+
+
 class Link(asyncio.BufferedProtocol):
     """One connection to a broker, with many requests in flight. An answer resolves the future of its request.
 
@@ -103,6 +138,8 @@ class Link(asyncio.BufferedProtocol):
         self._meter: LinkMeter | None = None
         self._limits: dict[asyncio.Timeout, float] = {}
         """The timeouts of awaited answers, with their durations in seconds."""
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        """The timer for the answers that go to callbacks: set for a time at which the oldest of them can be late."""
 
     @classmethod
     async def open(
@@ -204,6 +241,55 @@ class Link(asyncio.BufferedProtocol):
                 return answer
         return self._send_now(body, most)
 
+    @property
+    def is_ready(self) -> bool:
+        """Return whether `call_back` may be used now: the link is open, and no renewal of its login holds requests back."""
+        return not self.closed and (self._session is None or not self._session.is_due)
+
+    def call_back(self, body: Message, timeout_ms: int, then: OnAnswer, most: int | None = None) -> None:
+        """Write a request in at most version `most`. Later call `then(answer, None)`, or `then(None, error)` without an answer.
+
+        This costs less than `request`, and needs `is_ready`. The errors are those of `answer`; a timeout ends only after those of
+        earlier requests. Raises the exceptions of `send`.
+        """
+        self._check_open()
+        now_s = self._loop.time()
+        if log.isEnabledFor(logging.DEBUG):
+            then = self._logged(body.WIRE.key, then)
+        waiting = AnswerCallback(self._loop, then, now_s, timeout_ms / 1000)
+        self._write(self._connection.send(body, waiting, most=most), waiting)
+        if self._deadline_timer is None:
+            self._deadline_timer = self._loop.call_at(self._deadline_s(waiting), self._check_deadline)
+
+    def _logged(self, api_key: int, then: OnAnswer) -> OnAnswer:
+        """Return a callback that logs the outcome of a request, and calls `then`."""
+        log_answer = self._log_request(api_key)
+
+        def log_and_call(answer: AnswerBody, error: BaseException | None) -> None:
+            log_answer("was answered" if error is None else "failed")
+            then(answer, error)
+
+        return log_and_call
+
+    def _deadline_s(self, waiting: AnswerCallback) -> float:
+        return max(waiting.sent_s, self._rested_s) + waiting.allowed_s
+
+    def _check_deadline(self) -> None:
+        """Fail the link if the oldest answer for a callback is late. Otherwise set the timer for the oldest one now."""
+        self._deadline_timer = None
+        tokens = (sent.token for sent in self._connection.unanswered)
+        oldest = next((token for token in tokens if isinstance(token, AnswerCallback)), None)
+        if oldest is None:
+            return
+        deadline_s = self._deadline_s(oldest)
+        if self._loop.time() < deadline_s:
+            self._deadline_timer = self._loop.call_at(deadline_s, self._check_deadline)
+        else:
+            self._fail(self._late(round(oldest.allowed_s * 1000)))
+
+    def _late(self, timeout_ms: int) -> TimedOut:
+        return TimedOut(f"{self.where} did not answer within {timeout_ms} ms.")
+
     def pass_on(self, frame: Sequence[Part]) -> asyncio.Future[AnswerBody]:
         """Write a whole frame, its size included. Return the future of the answer, a frame without its size.
 
@@ -224,20 +310,22 @@ class Link(asyncio.BufferedProtocol):
         answer: asyncio.Future[AnswerBody] = self._loop.create_future()
         self._write(self._connection.send(body, answer, most=most), answer)
         if log.isEnabledFor(logging.DEBUG):
-            self._log_request(body.WIRE.key, answer)
+            log_answer = self._log_request(body.WIRE.key)
+            answer.add_done_callback(
+                lambda done: log_answer("was given up" if done.cancelled() else "failed" if done.exception() else "was answered")
+            )
         return answer
 
-    def _log_request(self, api_key: int, answer: asyncio.Future[AnswerBody]) -> None:
-        """Log a request, and later the time until its answer, but never their contents."""
+    def _log_request(self, api_key: int) -> Callable[[str], None]:
+        """Log a request, but never its contents. Return a function that logs its outcome, and the time until then."""
         name, version, asked = API[api_key].name, self.version(api_key), self._loop.time()
         log.debug("%s: %s v%d", self.where, name, version)
 
-        def log_answer(answer: asyncio.Future[AnswerBody]) -> None:
+        def log_answer(how: str) -> None:
             took_ms = (self._loop.time() - asked) * 1000
-            how = "was given up" if answer.cancelled() else "failed" if answer.exception() is not None else "was answered"
             log.debug("%s: %s v%d %s after %.1f ms", self.where, name, version, how, took_ms)
 
-        answer.add_done_callback(log_answer)
+        return log_answer
 
     def _send_later(self, body: Message, answer: asyncio.Future[AnswerBody], most: int | None) -> None:
         """Send a request that waited for a renewed login."""
@@ -279,7 +367,7 @@ class Link(asyncio.BufferedProtocol):
         except TimeoutError as error:
             if isinstance(error, KafkaError):  # the timeout of another request, which closed the connection
                 raise
-            late = TimedOut(f"{self.where} did not answer within {timeout_ms} ms.")
+            late = self._late(timeout_ms)
             asked = next((each for each in self._connection.unanswered if each.token is sent), None)
             self._fail(late)
             raise (late if asked is None else self._connection.failure(asked, late)) from None
@@ -303,7 +391,7 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             raise ConnectionFailed(f"The connection to {self.where} is closed.")
 
-    def _write(self, parts: Sequence[Part], answer: asyncio.Future[AnswerBody] | None) -> None:
+    def _write(self, parts: Sequence[Part], answer: asyncio.Future[AnswerBody] | AnswerCallback | None) -> None:
         """Send the parts of a request, whose answer resolves `answer`; None if it has none."""
         if self._meter is not None:
             size = sum(part.size if isinstance(part, FileSlice) else len(part) for part in parts)
@@ -351,7 +439,7 @@ class Link(asyncio.BufferedProtocol):
         for token, body in answers:
             if rest_ms := getattr(body, "throttle_time_ms", 0):
                 self._throttle(rest_ms)
-            answer = cast("asyncio.Future[AnswerBody]", token)
+            answer = cast("asyncio.Future[AnswerBody] | AnswerCallback", token)
             if self._meter is not None:
                 self._meter.on_response(answer, now)
             # A caller that gave up (timeout, cancellation) has already cancelled or failed its future.
@@ -375,13 +463,15 @@ class Link(asyncio.BufferedProtocol):
         if self.closed:
             return
         self.closed = True
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
         self._writable.set()
         if self.when_ended is not None:
             self.when_ended()
         if self.when_broken is not None and not self._is_closing:
             self.when_broken(error)
         for sent in self._connection.unanswered:
-            answer = cast("asyncio.Future[AnswerBody]", sent.token)
+            answer = cast("asyncio.Future[AnswerBody] | AnswerCallback", sent.token)
             if not answer.done():
                 answer.set_exception(self._connection.failure(sent, error))
                 answer.exception()  # keeps asyncio from logging it if no caller waits any more

@@ -66,6 +66,11 @@ class Session:
             after_s = exchange.session_lifetime_ms / 1000 * (EARLY + SPREAD * random.random())
             self._renew_at = self._loop.time() + max(LEAST_S, after_s)
 
+    @property
+    def is_due(self) -> bool:
+        """Return whether requests must wait for a renewal of the login, which may have begun."""
+        return self._waiting is not None or self._loop.time() >= self._renew_at
+
     def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
         """Return whether a request must wait until the login is renewed. If the renewal is due, begin it.
 

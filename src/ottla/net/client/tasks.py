@@ -42,6 +42,9 @@ class Tasks:
             function()
         except Exception as error:
             self._fail(error)
+        except BaseException as error:  # `SystemExit` and interrupts leave the loop, too
+            self._fail(error)
+            raise
 
     def later(self, delay_s: float, function: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after a delay, unless the returned timer is cancelled before."""

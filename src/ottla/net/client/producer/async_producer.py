@@ -225,8 +225,9 @@ class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
             self._callbacks.add(delivery, on_delivery)
         if not delivery.index:
             driver.pump()
-            # Without this pause, a caller that sends in a loop without waiting keeps the event loop from writing to sockets.
-            await asyncio.sleep(0)
+            if not driver.has_written(delivery.batch):
+                # Without this pause, a caller that sends in a loop without waiting keeps the event loop from its sockets.
+                await asyncio.sleep(0)
         return delivery
 
     async def _send_intercepted(

@@ -306,6 +306,10 @@ class ProduceDriver:
         if self._transactions is not None:
             self._transactions.add_wanted()
 
+    def has_written(self, batch: PendingBatch) -> bool:
+        """Return whether a batch has left for its broker, so that `pump` need not be called for it."""
+        return not batch.is_open and not self._sender.has_unwritten(batch.where)
+
     def _pass_on(self, batch: PendingBatch) -> None:
         data = batch.encode(self._codec)
         on_done = partial(self._on_done, batch)
