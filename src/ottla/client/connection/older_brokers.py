@@ -76,8 +76,8 @@ def fit(version: int, body: Message) -> Message:
 
     Raises `NotSupported` if leaving out a field would change the meaning of the request.
     """
-    if isinstance(body, ProduceRequest) and version < ZSTD_FROM_PRODUCE:
-        return _older_produce(version, body)
+    if isinstance(body, ProduceRequest):
+        return body if version >= ZSTD_FROM_PRODUCE else _older_produce(version, body)
     if isinstance(body, MetadataRequest) and version < CREATION_FROM_METADATA:
         # From version 1 on, null means all topics; in version 0, the empty list does. Versions before 4 always create topics.
         return replace(body, topics=body.topics if version else body.topics or [], allow_auto_topic_creation=True)

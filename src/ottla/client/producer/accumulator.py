@@ -89,6 +89,9 @@ class PendingBatch(RowBatch):
         with suppress(IndexError):  # another thread can take the last one
             while self._watchers:
                 found.append(self._watchers.popleft())
+        if len(found) == 1:
+            found[0]()
+            return
         with ExitStack() as stack:
             for watcher in reversed(found):
                 stack.callback(watcher)
@@ -108,10 +111,10 @@ class PendingBatch(RowBatch):
 
     def finish_part(self, part: BatchPart) -> None:
         """Store the outcome of some records. After the last of them, the batch is done."""
-        is_last = self.is_last(part)
         if len(part.indexes) == self.record_count:
             self.finish(base_offset=part.base_offset, log_append_time_ms=part.log_append_time_ms, error=part.error)
             return
+        is_last = self.is_last(part)
         self._parts.append(part)
         if is_last:
             self.finish()
@@ -121,8 +124,9 @@ class PendingBatch(RowBatch):
         return len(part.indexes) + sum(len(each.indexes) for each in self._parts) == self.record_count
 
     def _part(self, index: int) -> BatchPart:
-        whole = BatchPart(range(self.record_count), self.base_offset, self.log_append_time_ms, self.error)
-        return next((part for part in self._parts if index in part.indexes), whole)
+        if self._parts and (found := next((part for part in self._parts if index in part.indexes), None)) is not None:
+            return found
+        return BatchPart(range(self.record_count), self.base_offset, self.log_append_time_ms, self.error)
 
     def error_of(self, index: int) -> KafkaError | None:
         """Return the error that prevented the writing of record `index`, without raising it. The batch must be done."""
@@ -275,7 +279,7 @@ class Accumulator:
         raises.
         """
         encoded = encode_headers(headers) if headers else None
-        size = RECORD_OVERHEAD_BYTES + sum(len(item) for item in (key, value, encoded) if item is not None)
+        size = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"") + len(encoded or b"")
         with self._lock:
             if self._check is not None:
                 self._check()

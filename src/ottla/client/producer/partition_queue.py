@@ -118,6 +118,8 @@ class Lane:
 
         After a gap, the doubtful batches alone are queued first.
         """
+        if not self.returned and not self.resetting:
+            return
         if self.under_way or (self.resetting and self._resolves):
             return
         doubtful = [batch for batch in self.returned if batch.is_doubtful] if self.resetting else []

@@ -21,7 +21,7 @@ from ottla.net.client.failures import PERHAPS_SASL, ended_early, no_connection, 
 from ottla.net.client.session import Session
 from ottla.net.server.garbage_collector import release
 from ottla.net.server.outbox import Outbox
-from ottla.ports import Buffer, FileSlice, Part
+from ottla.ports import Buffer, Part
 from ottla.wire.apis import API
 from ottla.wire.schema import Message
 
@@ -393,12 +393,13 @@ class Link(asyncio.BufferedProtocol):
 
     def _write(self, parts: Sequence[Part], answer: asyncio.Future[AnswerBody] | AnswerCallback | None) -> None:
         """Send the parts of a request, whose answer resolves `answer`; None if it has none."""
-        if self._meter is not None:
-            size = sum(part.size if isinstance(part, FileSlice) else len(part) for part in parts)
-            self._meter.on_request(size, answer, self._loop.time() * 1000)
-        if self._outbox is not None:
-            self._outbox.put(parts)
-            self._outbox.flush()
+        if self._outbox is None:
+            return
+        began_ms = self._loop.time() * 1000
+        size = self._outbox.put(parts)
+        self._outbox.flush()
+        if self._meter is not None:  # after the write, because the broker works meanwhile
+            self._meter.on_request(size, answer, began_ms)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -434,8 +435,6 @@ class Link(asyncio.BufferedProtocol):
             return
         self._bulk.wake_at(self._connection.missing_bytes)
         now = self._loop.time() * 1000
-        if self._meter is not None:
-            self._meter.on_bytes(nbytes, now)
         for token, body in answers:
             if rest_ms := getattr(body, "throttle_time_ms", 0):
                 self._throttle(rest_ms)
@@ -445,6 +444,8 @@ class Link(asyncio.BufferedProtocol):
             # A caller that gave up (timeout, cancellation) has already cancelled or failed its future.
             if not answer.done():
                 answer.set_result(body)
+        if self._meter is not None:
+            self._meter.on_bytes(nbytes, now)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail the requests in flight. An exception that is not the network's is a bug, so callers get it unchanged."""

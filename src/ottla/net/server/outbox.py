@@ -72,7 +72,9 @@ class Outbox:
         """Return whether everything was passed to the transport."""
         return not self._parts
 
-    def put(self, parts: Sequence[Part]) -> None:
+    def put(self, parts: Sequence[Part]) -> int:
+        """Add parts behind the others, and return their size in bytes."""
+        before = self._size
         self._parts.extend(parts)
         for part in parts:
             if isinstance(part, FileSlice):
@@ -81,6 +83,7 @@ class Outbox:
                 size = len(part)
                 self._size += size
                 self._bytes += size
+        return self._size - before
 
     def clear(self) -> None:
         self._parts.clear()

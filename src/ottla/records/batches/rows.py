@@ -16,6 +16,7 @@ from ottla.records import kernel, kernel_arrow, kernel_build
 from ottla.records.batches.builder import MOST_OVERHEAD_BYTES, NO_DELTAS, seal
 from ottla.records.batches.header import (
     HEADER_BYTES,
+    LOG_OVERHEAD_BYTES,
     MAGIC,
     NO_PARTITION_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -198,7 +199,7 @@ class RowBatch(RecordBuffer):
         del self.out[self.end :]
         header = BatchHeader(
             base_offset=0,
-            batch_length=0,
+            batch_length=len(self.out) - LOG_OVERHEAD_BYTES,
             leader_epoch=NO_PARTITION_LEADER_EPOCH,
             magic=MAGIC,
             crc=0,

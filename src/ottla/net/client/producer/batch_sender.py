@@ -72,7 +72,7 @@ class BatchSender:
             self.machine.expire(now)
             for send in self.machine.requests(now):
                 self._dispatch(send)
-            self._get_what_is_missing()
+        self._get_what_is_missing()
         times = [time for time in (wake_ms, self.machine.next_wake_ms(now)) if time is not None]
         if times:
             self._wake_at(max(now + 1, min(times)), now)
@@ -112,9 +112,9 @@ class BatchSender:
             self._tasks.spawn(self._connect_and_send(send))
             return
         try:
-            self._note_request(send)
             timeout_ms, most = self._settings.request_timeout_ms, self.machine.most_produce_version
             link.call_back(send.request, timeout_ms, partial(self._receive, send), most)
+            self._note_request(send)
         except KafkaError as error:
             self.machine.broken(send, error, now_ms())
             self._tasks.soon(self._pump)
@@ -170,9 +170,9 @@ class BatchSender:
 
     def _process(self, send: Send, answer: ProduceResponse) -> None:
         now = now_ms()
+        self.machine.on_answer(send, answer, now)
         if self._metrics is not None:
             self._metrics.on_throttle(answer.throttle_time_ms, now)
-        self.machine.on_answer(send, answer, now)
 
     async def _identify(self) -> None:
         """Get an identity. As long as brokers do not answer, try again, and let each waiting batch fail at its own deadline."""

@@ -64,9 +64,12 @@ class AwaitableBatch(PendingBatch):
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {short_repr(timeout)}.")
         if not self.done:
-            arrived = threading.Event()
-            self.watch(arrived.set)
-            if not arrived.wait(waitable(timeout)):
+            # A lock of its own for each wait: unlike an event's, an interrupt can leave none locked that `finish` needs.
+            arrived = threading.Lock()
+            arrived.acquire()
+            self.watch(arrived.release)
+            limit_s = waitable(timeout)
+            if not arrived.acquire(timeout=-1 if limit_s is None else max(0, limit_s)):
                 raise TimedOut(f"The record was not acknowledged within {timeout} s.")
         return self.outcome(index)
 
