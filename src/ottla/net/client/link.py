@@ -255,13 +255,13 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
         now_s = self._loop.time()
         if log.isEnabledFor(logging.DEBUG):
-            then = self._logged(body.WIRE.key, then)
+            then = self._add_logging(body.WIRE.key, then)
         waiting = AnswerCallback(self._loop, then, now_s, timeout_ms / 1000)
         self._write(self._connection.send(body, waiting, most=most), waiting)
         if self._deadline_timer is None:
             self._deadline_timer = self._loop.call_at(self._deadline_s(waiting), self._check_deadline)
 
-    def _logged(self, api_key: int, then: OnAnswer) -> OnAnswer:
+    def _add_logging(self, api_key: int, then: OnAnswer) -> OnAnswer:
         """Return a callback that logs the outcome of a request, and calls `then`."""
         log_answer = self._log_request(api_key)
 
