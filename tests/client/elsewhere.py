@@ -3,8 +3,8 @@
     python -m tests.client.elsewhere --peers kafka-0.8.2,kafka-2.8,cluster --seconds 600 --results DIR
 
 Each release runs in a process of its own for so many seconds at most. Last comes `cluster`: three brokers of the newest release
-that are killed in turn under producers, groups and copiers. With `--results`, the table also has the releases of earlier runs into
-the same directory. Without Java everything is skipped, and the table says so.
+that are killed in turn under producers, groups and copiers. With `--results`, the table also has the results of earlier runs into
+the same directory, of other releases or, with `--files`, of other files. Without Java everything is skipped, and the table says so.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -48,7 +49,6 @@ FILES = (
     "telemetry",
     "shared_clients",
     "admin",
-    "admin_items",
 )
 """The files with tests of a broker that is given, without `test_` and `.py`."""
 CLUSTER_TEST = (
@@ -58,9 +58,9 @@ Results = Mapping[str, Counter[str]]
 """Passed, skipped and failed tests, by file."""
 
 
-def run(peer: str, report: Path, seconds: float) -> None:
-    """Run the tests with a peer into the file `report`, interrupted after so many seconds."""
-    files = [f"tests/client/test_{name}.py" for name in FILES]
+def run(peer: str, names: Sequence[str], report: Path, seconds: float) -> None:
+    """Run the tests of some files with a peer into the file `report`, interrupted after so many seconds."""
+    files = [f"tests/client/test_{name}.py" for name in names]
     arguments = [CLUSTER_TEST] if peer == CLUSTER else [f"--peer={peer}", *files]
     command = [sys.executable, "-m", "pytest", "-n0", "-p", "no:randomly", "--timeout", "60", "--tb", "short"]
     command += ["-o", "timeout_func_only=true", "-o", "junit_family=xunit1", f"--junitxml={report}", *arguments]
@@ -73,12 +73,16 @@ def run(peer: str, report: Path, seconds: float) -> None:
             running.wait(120)
 
 
-def results(report: Path) -> Results:
+def results(reports: Sequence[Path]) -> Results:
+    """Return the results of several runs: of a test that ran again, the last one."""
+    last: dict[tuple[str, str], str] = {}
+    for report in sorted(reports, key=lambda path: path.stat().st_mtime):
+        for case in ElementTree.parse(report).iter("testcase"):
+            kinds = {"skipped", "failure", "error"} & {child.tag for child in case}
+            last[case.get("classname", ""), case.get("name", "")] = min(kinds, default="passed")
     found: dict[str, Counter[str]] = defaultdict(Counter)
-    for case in ElementTree.parse(report).iter("testcase"):
-        name = case.get("classname", "").rpartition(".")[2].removeprefix("test_")
-        kinds = {"skipped", "failure", "error"} & {child.tag for child in case}
-        found[name][min(kinds, default="passed")] += 1
+    for (where, _), kind in last.items():
+        found[where.rpartition(".")[2].removeprefix("test_")][kind] += 1
     return found
 
 
@@ -101,6 +105,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.client.elsewhere")
     parser.add_argument("--peers", default=",".join(CHOSEN), help="which brokers, separated by commas")
     parser.add_argument("--seconds", type=float, default=600, help="the longest time for each of them")
+    parser.add_argument("--files", default=",".join(FILES), help="which files of tests, without test_ and .py")
     parser.add_argument("--results", type=Path, metavar="DIR", help="where results stay, for a table of several runs")
     chosen = parser.parse_args()
     chosen.peers = [peer for peer in chosen.peers.split(",") if peer]
@@ -119,8 +124,9 @@ def main() -> int:
     reports: Path = chosen.results or Path(tempfile.mkdtemp(prefix="ottla-elsewhere-"))
     reports.mkdir(parents=True, exist_ok=True)
     for peer in chosen.peers:
-        run(peer, reports / f"{peer}.xml", chosen.seconds)
-    found = {peer: results(path) for peer in (OTTLA, *CHOSEN) if (path := reports / f"{peer}.xml").exists()}
+        names = [name for name in chosen.files.split(",") if name]
+        run(peer, names, reports / f"{peer}~{time.time_ns()}.xml", chosen.seconds)
+    found = {peer: results(paths) for peer in (OTTLA, *CHOSEN) if (paths := [*reports.glob(f"{peer}~*.xml")])}
     cluster = found.pop(CLUSTER, {}).get("clients")
     print(table(found))
     if cluster is not None:

@@ -152,8 +152,12 @@ def test_a_login_is_renewed_before_it_ends_and_no_record_is_lost(
         eventually(went_on, timeout_s=60)
         while found < sent:
             found += len(consumer.poll(30_000))
+        snapshots = [client.metrics() for client in (producer, unanswered, consumer)]
     assert found == sent
     assert " broke: " not in caplog.text
+    assert sum(snapshot.value("successful-reauthentication-total") for snapshot in snapshots) >= 8
+    assert all(snapshot.value("reauthentication-latency-max") > 0 for snapshot in snapshots)
+    assert not any(snapshot.value("failed-reauthentication-total") for snapshot in snapshots)
 
 
 REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {

@@ -72,6 +72,8 @@ def test_a_snapshot_finds_metrics_by_name_group_and_tags() -> None:
             "byte-rate{topic=gates}": 1.0,
             "byte-total{topic=gates}": 30,
         },
+        "app-info": {"start-time-ms": 1_700_000_000_000},
+        "kafka-metrics-count": {"count": len(snapshot)},
     }
 
 

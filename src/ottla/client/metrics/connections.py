@@ -69,6 +69,10 @@ class ConnectionMetrics:
         self._closed = registry.samples(self._group, event_names("connection-close"))
         self._authenticated = registry.samples(self._group, event_names("successful-authentication"))
         self._refused = registry.samples(self._group, event_names("failed-authentication"))
+        self._renewed = registry.samples(
+            self._group, {**event_names("successful-reauthentication"), **extreme_names("reauthentication-latency")}
+        )
+        self._not_renewed = registry.samples(self._group, event_names("failed-reauthentication"))
         self._network_io = registry.samples(self._group, NETWORK_IO)
         self._meters: set[LinkMeter] = set()
         registry.gauge(self._group, "connection-count", lambda now_ms: self._created.count - self._closed.count)
@@ -97,6 +101,13 @@ class ConnectionMetrics:
         if meter in self._meters:
             self._meters.remove(meter)
             self._closed.record(1, now_ms)
+
+    def on_renewed(self, latency_ms: float | None, now_ms: float) -> None:
+        """Record that a login was renewed on an open connection (KIP-368), or with None that this failed."""
+        if latency_ms is None:
+            self._not_renewed.record(1, now_ms)
+        else:
+            self._renewed.record(latency_ms, now_ms)
 
     def on_refused(self, now_ms: float) -> None:
         """Record a failed TLS handshake or login."""

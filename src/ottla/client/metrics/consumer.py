@@ -30,6 +30,7 @@ from ottla.client.types import TopicPartition
 FETCH_GROUP: Final = "consumer-fetch-manager-metrics"
 GROUP_GROUP: Final = "consumer-coordinator-metrics"
 GROUP: Final = "consumer-metrics"
+RECORDS: Final = {"records-per-request-avg": AVERAGE}
 FETCHES: Final = {**extreme_names("fetch-latency"), "fetch-rate": FREQUENCY, "fetch-total": COUNT}
 REBALANCES: Final = {
     "rebalance-total": COUNT,
@@ -48,6 +49,7 @@ class _Consumed(NamedTuple):
     fetched: Samples
     size: Samples
     records: Samples
+    per_request: Samples
 
 
 class _Distance(NamedTuple):
@@ -72,7 +74,6 @@ class FetchMetrics:
         self._registry = registry
         self._all = self._consumption()
         self._fetches = registry.samples(FETCH_GROUP, FETCHES)
-        self._per_request = registry.samples(FETCH_GROUP, {"records-per-request-avg": AVERAGE})
         self._throttle = registry.samples(FETCH_GROUP, extreme_names("fetch-throttle-time"))
         self._lag = registry.samples(FETCH_GROUP, {"records-lag-max": MOST})
         self._lead = registry.samples(FETCH_GROUP, {"records-lead-min": LEAST})
@@ -80,7 +81,7 @@ class FetchMetrics:
         self._partitions: dict[TopicPartition, _Distance] = {}
 
     def _consumption(self, now_ms: float | None = None, **tags: str) -> _Consumed:
-        names = (extreme_names("fetch-size"), sum_names("bytes-consumed"), sum_names("records-consumed"))
+        names = (extreme_names("fetch-size"), sum_names("bytes-consumed"), sum_names("records-consumed"), RECORDS)
         return _Consumed(*(self._registry.samples(FETCH_GROUP, each, now_ms, **tags) for each in names))
 
     def _topic(self, topic: str, now_ms: float) -> _Consumed:
@@ -103,7 +104,7 @@ class FetchMetrics:
         for consumed in (self._all, self._topic(where.topic, now_ms)):
             consumed.records.record(records, now_ms)
             consumed.size.record(size_bytes, now_ms)
-        self._per_request.record(records, now_ms)
+            consumed.per_request.record(records, now_ms)
         distance = self._partitions.get(where)
         if distance is None:
             new_samples = self._registry.new_samples
@@ -137,14 +138,17 @@ class FetchMetrics:
 
 
 class GroupMetrics:
-    """The metrics of a consumer's membership in its group in `registry`. `count()` returns the number of assigned partitions."""
+    """The metrics of a consumer's membership in its group in `registry`. `count()` returns the number of assigned partitions.
 
-    def __init__(self, registry: MetricsRegistry, count: Callable[[], int]) -> None:
+    Without `joins`, there are no metrics of JoinGroup and SyncGroup, which only the classic protocol has.
+    """
+
+    def __init__(self, registry: MetricsRegistry, count: Callable[[], int], *, joins: bool = True) -> None:
         new = registry.samples
         registry.gauge(GROUP_GROUP, "assigned-partitions", lambda now_ms: count())
         self._heartbeats = new(GROUP_GROUP, HEARTBEATS)
-        self._joins = new(GROUP_GROUP, {**event_names("join"), **extreme_names("join-time")})
-        self._syncs = new(GROUP_GROUP, {**event_names("sync"), **extreme_names("sync-time")})
+        self._joins = new(GROUP_GROUP, {**event_names("join"), **extreme_names("join-time")} if joins else {})
+        self._syncs = new(GROUP_GROUP, {**event_names("sync"), **extreme_names("sync-time")} if joins else {})
         self._commits = new(GROUP_GROUP, {**event_names("commit"), **extreme_names("commit-latency")})
         self._rebalances = new(GROUP_GROUP, REBALANCES)
         self._failed = new(GROUP_GROUP, FAILED_REBALANCES)

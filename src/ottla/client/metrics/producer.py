@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from ottla.client.metrics.registry import AVERAGE, TOTAL, MetricsRegistry, event_names, extreme_names, sum_names
+from ottla.client.metrics.registry import AVERAGE, TOTAL, MetricsRegistry, Statistic, event_names, extreme_names, sum_names
 from ottla.client.metrics.samples import Samples
 from ottla.client.producer.partition_queue import Outgoing
 
 GROUP: Final = "producer-metrics"
 TOPIC_GROUP: Final = "producer-topic-metrics"
 CALLS: Final = ("flush", "txn-init", "txn-begin", "txn-send-offsets", "txn-commit", "txn-abort", "metadata-wait", "bufferpool-wait")
+
+RATIOS: Final = {"bufferpool-wait": {"bufferpool-wait-ratio": Statistic(lambda samples, now_ms: samples.rate(now_ms) / 1e9)}}
+"""The statistics of a call's duration, in ns, beside its total: here the part of a second for which callers wait each second."""
 
 
 class _OfTopic(NamedTuple):
@@ -45,7 +48,7 @@ class ProducerMetrics:
         self._per_request = new(GROUP, {"records-per-request-avg": AVERAGE})
         self._throttle = new(GROUP, extreme_names("produce-throttle-time"))
         self._exhausted = new(GROUP, event_names("buffer-exhausted"))
-        self._times = {call: new(GROUP, {f"{call}-time-ns-total": TOTAL}) for call in CALLS}
+        self._times = {call: new(GROUP, {f"{call}-time-ns-total": TOTAL, **RATIOS.get(call, {})}) for call in CALLS}
         self._topics: dict[str, _OfTopic] = {}
         registry.gauge(GROUP, "requests-in-flight", lambda now_ms: in_flight())
 

@@ -149,4 +149,7 @@ class MetricsRegistry:
         ]
         for source in self._sources:
             metrics += source(now_ms)
+        own = dict(self.tags())
+        metrics.append(Metric("app-info", "start-time-ms", own, time_ms - (now_ms - self._start_ms), "gauge"))
+        metrics.append(Metric("kafka-metrics-count", "count", own, len(metrics) + 1, "gauge"))
         return MetricsSnapshot(self.client_id, time_ms, metrics)

@@ -56,7 +56,7 @@ Step = Wait | GetSubscription | PushMetrics
 
 def metric_name(metric: Metric) -> str:
     """Return the name of a metric in OTLP, which Kafka's clients form from its group and name."""
-    group = metric.group.removesuffix("-metrics").replace("-", ".")
+    group = metric.group.replace("-metrics", "").replace("-", ".")
     return f"org.apache.kafka.{group}.{metric.name.replace('-', '.')}"
 
 

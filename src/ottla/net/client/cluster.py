@@ -272,6 +272,7 @@ class ClusterLinks:
             raise
         self.connections.on_opened(meter, now_ms(), is_secured=self._security is not None)
         link.when_ended = lambda: self.connections.on_closed(meter, now_ms())
+        link.when_renewed = lambda latency_ms: self.connections.on_renewed(latency_ms, now_ms())
         self._log.log_connected(where, now_ms())
         link.when_broken = on_lost
         if self.when_opened is not None:

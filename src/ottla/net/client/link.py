@@ -124,6 +124,8 @@ class Link(asyncio.BufferedProtocol):
         self.when_broken: Callable[[BaseException], None] | None = None
         """A callback that gets the reason when an open link breaks. It is not called when the client closes the link."""
         self.when_ended: Callable[[], None] | None = None
+        self.when_renewed: Callable[[float | None], None] | None = None
+        """Called with the duration of a renewed login, in ms, or with None if it failed."""
         """A callback without arguments that is called once the link is closed, by either side."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
@@ -167,7 +169,7 @@ class Link(asyncio.BufferedProtocol):
                 if not release:
                     await link._begin(intended)
                 if security is not None and security.uses_sasl:
-                    session = Session(security, host, link.where, link._send_now, link._fail)
+                    session = Session(security, host, link.where, link._send_now, link._fail, link._renewed)
                     await session.begin()
                     link._session = session
         except TimeoutError as error:
@@ -182,6 +184,10 @@ class Link(asyncio.BufferedProtocol):
                 raise link._broken(error) from error
             raise
         return link
+
+    def _renewed(self, latency_ms: float | None) -> None:
+        if self.when_renewed is not None:
+            self.when_renewed(latency_ms)
 
     async def _connect(self, host: str, port: int) -> None:
         context = self._security.context if self._security is not None else None

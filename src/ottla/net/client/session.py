@@ -37,7 +37,10 @@ class HeldRequest(NamedTuple):
 
 
 class Session:
-    """The SASL login of a link, and its renewal. `ask` sends a request at once; `fail` closes the link with an error."""
+    """The SASL login of a link, and its renewal. `ask` sends a request at once; `fail` closes the link with an error.
+
+    `renewed` is called with the duration of a renewal, in ms, or with None if it failed.
+    """
 
     def __init__(
         self,
@@ -46,13 +49,15 @@ class Session:
         where: str,
         ask: Callable[[Message], asyncio.Future[AnswerBody]],
         fail: Callable[[BaseException], None],
+        renewed: Callable[[float | None], None],
     ) -> None:
         self._security, self._host, self._where = security, host, where
-        self._ask, self._fail = ask, fail
+        self._ask, self._fail, self._renewed = ask, fail, renewed
         self._loop = asyncio.get_running_loop()
         self._renew_at = math.inf
         self._waiting: list[HeldRequest] | None = None
         self._renewing: asyncio.Task[None] | None = None
+        self._began_s = 0.0
 
     async def begin(self) -> None:
         """Log in. Raises `AuthenticationFailed`, `ConnectionFailed`, `NotSupported`."""
@@ -79,7 +84,7 @@ class Session:
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
                 return False
-            self._waiting = []
+            self._waiting, self._began_s = [], self._loop.time()
             self._renewing = self._loop.create_task(self.begin())
             self._renewing.add_done_callback(self._on_renewed)
         self._waiting.append(HeldRequest(send, answer))
@@ -89,8 +94,10 @@ class Session:
         if renewing.cancelled():
             return
         if (error := renewing.exception()) is not None:
+            self._renewed(None)
             self._fail(error)
             return
+        self._renewed((self._loop.time() - self._began_s) * 1000)
         log.debug("the connection to %s renewed its login", self._where)
         waiting, self._waiting = self._waiting or [], None
         for request in waiting:

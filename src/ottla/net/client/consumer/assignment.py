@@ -63,7 +63,8 @@ class AssignmentDriver:
         self._listeners = listeners
         self._interceptors = interceptors
         self._settled = asyncio.Event()
-        self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions())) if settings.group_id else None
+        joins = settings.group_protocol != "consumer"
+        self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions()), joins=joins) if settings.group_id else None
         self.refused: KafkaError | None = None
         """The error with which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         self.member: GroupMember | None = self._new_member() if settings.group_id else None
