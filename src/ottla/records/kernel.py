@@ -27,6 +27,7 @@ else:
         DELTA,
         DIGITS,
         HAS_KEY,
+        HEADER_BYTES,
         HEADERS,
         INDEX,
         IS_BROKEN,
@@ -34,6 +35,8 @@ else:
         KEY,
         LEFT,
         LENGTH,
+        LENGTH_FROM,
+        LOG_APPEND_TIME_BIT,
         NAME,
         NEWEST,
         SKIP,
@@ -42,7 +45,9 @@ else:
         TIMESTAMP,
         WALK_STATES,
         inside,
+        int64_at,
         span,
+        uint32_at,
         wrapped,
         zigzag,
     )
@@ -157,6 +162,85 @@ def scan(
     with cython.nogil:
         pos = _scan(buf, pos, end, row, row + count, base_offset, base_timestamp, offsets, timestamps, spans, capacity)
     return pos
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _scan_batches(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offsets: cython.longlong[::1],
+    timestamps: cython.longlong[::1],
+    spans: cython.int[::1],
+    capacity: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    row: cython.Py_ssize_t = 0
+    first: cython.Py_ssize_t
+    stop: cython.Py_ssize_t
+    base_offset: cython.longlong
+    length: cython.longlong
+    count: cython.longlong
+    while pos < end:
+        if end - pos < HEADER_BYTES:
+            return -1
+        base_offset = int64_at(buf, pos)
+        length = uint32_at(buf, pos + 8)
+        count = uint32_at(buf, pos + 57)
+        if length < HEADER_BYTES - LENGTH_FROM or length > end - pos - LENGTH_FROM or count > capacity - row:
+            return -1
+        if base_offset >> 62 != 0:
+            return -1
+        first = row
+        row += count
+        stop = pos + LENGTH_FROM + length
+        if (
+            _scan(
+                buf,
+                pos + HEADER_BYTES,
+                stop,
+                first,
+                row,
+                base_offset,
+                int64_at(buf, pos + 27),
+                offsets,
+                timestamps,
+                spans,
+                capacity,
+            )
+            != stop
+        ):
+            return -1
+        if buf[pos + 22] & LOG_APPEND_TIME_BIT:
+            while first < row:
+                timestamps[first] = int64_at(buf, pos + 35)
+                first += 1
+        pos = stop
+    return row
+
+
+def scan_batches(
+    buf: cython.const[cython.uchar][::1],
+    pos: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    offsets: cython.longlong[::1],
+    timestamps: cython.longlong[::1],
+    spans: cython.int[::1],
+):
+    """Open the uncompressed batches that fill `buf` from `pos` to `end`; return the number of rows, or -1 if one is broken.
+
+    The caller has checked their magic and attributes. With LogAppendTime, the batch's time is that of its records.
+    """
+    capacity: cython.Py_ssize_t = len(offsets)
+    rows: cython.Py_ssize_t
+    if not 0 <= pos <= end <= len(buf) or end > 0x7FFFFFFF:
+        raise ValueError("scan_batches: the position or the end is out of range")
+    if len(timestamps) < capacity or len(spans) < SPAN_COLUMNS * capacity:
+        raise ValueError("scan_batches: the columns differ in length")
+    with cython.nogil:
+        rows = _scan_batches(buf, pos, end, offsets, timestamps, spans, capacity)
+    return rows
 
 
 @cython.cfunc

@@ -27,6 +27,12 @@ cdef enum:
     COUNT = 6
     NAME = 7
     CONTENT = 8
+    HEADER_BYTES = 61
+    LENGTH_FROM = 12
+    MAGIC_AT = 16
+    CRC_FROM = 21
+    LOG_APPEND_TIME_BIT = 8
+    LARGEST_INT = 0x7FFFFFFF
 
 cdef inline (long long, Py_ssize_t) zigzag(const unsigned char[::1] buf, Py_ssize_t pos, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long number
@@ -59,6 +65,13 @@ cdef inline (long long, Py_ssize_t) span(const unsigned char[::1] buf, Py_ssize_
     if size < 0:
         return -1, pos
     return size, pos
+
+cdef inline long long uint32_at(const unsigned char[::1] buf, Py_ssize_t pos) noexcept nogil:
+    cdef long long number = buf[pos]
+    return (number << 24) | (buf[pos + 1] << 16) | (buf[pos + 2] << 8) | buf[pos + 3]
+
+cdef inline long long int64_at(const unsigned char[::1] buf, Py_ssize_t pos) noexcept nogil:
+    return <long long>((<unsigned long long>uint32_at(buf, pos) << 32) | <unsigned long long>uint32_at(buf, pos + 4))
 
 cdef inline long long wrapped(long long number) noexcept nogil:
     return number

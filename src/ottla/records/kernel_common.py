@@ -27,6 +27,14 @@ WALK_STATES: Final = 10
 LENGTH, ATTRIBUTES, AGE, DELTA, KEY, VALUE, COUNT, NAME, CONTENT = range(9)
 """The fields of a record, as values of `STAGE`; `NAME` and `CONTENT` are those of its headers."""
 
+HEADER_BYTES: Final = 61
+LENGTH_FROM: Final = 12
+MAGIC_AT: Final = 16
+CRC_FROM: Final = 21
+LOG_APPEND_TIME_BIT: Final = 8
+LARGEST_INT: Final = 0x7FFFFFFF
+"""The header of a batch: its size, the bytes before those that batch_length counts, positions of fields, a bit of attributes."""
+
 _MASK_64: Final = 0xFFFFFFFFFFFFFFFF
 _MASK_32: Final = 0xFFFFFFFF
 _MURMUR: Final = 0x5BD1E995
@@ -61,6 +69,16 @@ def span(buf: Buffer, pos: int, end: int) -> tuple[int, int]:
     if size < 0:
         return -1, pos
     return size, pos
+
+
+def uint32_at(buf: Buffer, pos: int) -> int:
+    """Return the unsigned number in the four bytes at `pos`."""
+    return buf[pos] << 24 | buf[pos + 1] << 16 | buf[pos + 2] << 8 | buf[pos + 3]
+
+
+def int64_at(buf: Buffer, pos: int) -> int:
+    """Return the signed number in the eight bytes at `pos`."""
+    return wrapped(uint32_at(buf, pos) << 32 | uint32_at(buf, pos + 4))
 
 
 def wrapped(number: int) -> int:

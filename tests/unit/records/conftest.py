@@ -31,6 +31,7 @@ KERNELS = (
     "kernel_lines",
     "kernel_record",
     "kernel_send",
+    "kernel_sound",
     "kernel_07",
 )
 USERS = (arrivals07, arrow, builder, columns, conversion, legacy, lines, decompression, rendered07, rows, verification)

@@ -33,6 +33,45 @@ def test_what_is_built_opens_again(rows: Rows, codec: int) -> None:
     assert columns.next_offset == len(rows)
 
 
+@st.composite
+def stretches(draw: st.DrawFn) -> bytes:
+    """Batches one after the other: mostly plain ones, perhaps with a header that lies, or cut off in the middle of the last."""
+    made, next_offset = b"", draw(st.sampled_from([0, 7, 2**40]))
+    for rows in draw(st.lists(ROWS, max_size=4)):
+        batch = build_rows(rows, codec=draw(st.sampled_from([0, 0, 0, 4])), base_offset=next_offset)
+        if draw(st.sampled_from([False, False, True])):
+            lies = {"attributes": st.sampled_from([8, 16, 32, 64]), "last_offset_delta": st.integers(-1, 20), "crc": st.just(1)}
+            lies |= {"record_count": st.integers(-1, 13), "base_offset": st.sampled_from([-1, 2**62]), "magic": st.just(1)}
+            lies |= {"batch_length": st.sampled_from([-1, 0, 48, 49, 2**31 - 1])}
+            name = draw(st.sampled_from(sorted(lies)))
+            batch = edited(batch, fix_crc=False, **{name: draw(lies[name])})
+        made += bytes(batch)
+        next_offset += len(rows)
+    return made[: len(made) - draw(st.sampled_from([0, 0, 1, 30, 70]))]
+
+
+@given(data=stretches(), from_offset=st.sampled_from([0, 0, 5, 2**40 + 3]), control=st.booleans(), check_crcs=st.booleans())
+def test_joined_batches_have_the_records_of_single_ones(data: bytes, from_offset: int, control: bool, check_crcs: bool) -> None:
+    def opened(joined: bool) -> object:
+        try:
+            columns = open_batches(data, from_offset=from_offset, control=control, check_crcs=check_crcs, joined=joined)
+        except (BadBatch, CodecFailed) as error:
+            return str(error)
+        return columns.records(), columns.next_offset, list(columns.offsets), list(columns.timestamps)
+
+    assert opened(joined=True) == opened(joined=False)
+
+
+def test_plain_batches_of_one_timestamp_type_are_joined() -> None:
+    plain = bytes(simple(3)) + bytes(simple(2, base_offset=3))
+    stamped = [bytes(edited(simple(2, base_offset=at), attributes=8, max_timestamp=at)) for at in (5, 7)]
+    assert [(run.first, run.end) for run in open_batches(plain, joined=True).runs] == [(0, 5)]
+    assert len(open_batches(plain + stamped[0], joined=True).runs) == 3
+    columns = open_batches(b"".join(stamped), from_offset=6, joined=True)
+    assert (len(columns.runs), list(columns.offsets), list(columns.timestamps)) == (1, [6, 7, 8], [5, 7, 7])
+    assert {record.timestamp_type for record in columns.records()} == {1}
+
+
 def test_the_header_says_what_was_asked_for() -> None:
     batch = build(None, [b"v"], 5, producer_id=7, producer_epoch=3, base_sequence=9, transactional=True, base_offset=11)
     header = read_header(batch)

@@ -57,6 +57,22 @@ def test_both_runs_read_the_same_in_any_bytes(kernels: SimpleNamespace, data: by
     assert scan(kernels.kernel) == scan(kernel)
 
 
+@given(data=RANDOM_RECORDS, count=st.integers(0, 5), length=st.sampled_from([0, 49, 2**31 - 1, 2**32 - 1]) | st.integers(49, 140))
+def test_both_runs_read_the_same_batches_in_any_bytes(kernels: SimpleNamespace, data: bytes, count: int, length: int) -> None:
+    fields = (5).to_bytes(8) + length.to_bytes(4) + bytes(4) + b"\2" + bytes(40) + count.to_bytes(4) + data
+
+    def scan(module: Any) -> tuple[int, list[int], list[int], list[int]]:
+        offsets, timestamps, spans = array("q", bytes(24)), array("q", bytes(24)), array("i", bytes(72))
+        rows = module.scan_batches(fields, 0, len(fields), offsets, timestamps, spans)
+        return rows, list(offsets), list(timestamps), list(spans)
+
+    from ottla.records import kernel, kernel_sound
+
+    assert scan(kernels.kernel) == scan(kernel)
+    passed = kernels.kernel_sound.pass_alike(memoryview(fields), 7, 0, False)
+    assert passed == kernel_sound.pass_alike(memoryview(fields), 7, 0, False)
+
+
 def test_ranges_outside_the_buffers_are_refused(kernels: SimpleNamespace) -> None:
     scan = kernels.kernel.scan
     longs, ints, data = array("q", bytes(16)), array("i", bytes(48)), bytes(simple(2))
@@ -67,6 +83,15 @@ def test_ranges_outside_the_buffers_are_refused(kernels: SimpleNamespace) -> Non
         scan(data, 61, len(data), 0, 2, 0, 0, longs, longs[:1], ints)
     with pytest.raises(ValueError, match="scan:"):
         scan(data, 61, len(data), 0, 2, 0, 0, longs, longs, ints[:11])
+    scan_batches = kernels.kernel.scan_batches
+    for pos, end, timestamps, spans in ((-1, 9, longs, ints), (9, 8, longs, ints), (0, len(data) + 1, longs, ints)):
+        with pytest.raises(ValueError, match="scan_batches:"):
+            scan_batches(data, pos, end, longs, timestamps, spans)
+    for timestamps, spans in ((longs[:1], ints), (longs, ints[:11])):
+        with pytest.raises(ValueError, match="scan_batches:"):
+            scan_batches(data, 0, len(data), longs, timestamps, spans)
+    assert scan_batches(data, 0, len(data), longs[:1], longs[:1], ints) == -1
+    assert scan_batches(data, 0, len(data) - 1, longs, longs, ints) == -1
 
 
 @pytest.mark.parametrize("spans", [[99, 1, 0, 0, 0, 0], [0, 0, -5, 3, 0, 0], [0, 0, 0, 0, 3, 2**31 - 1]])
@@ -95,7 +120,7 @@ GUARDED = """
 import ctypes, mmap, random, sys
 from array import array
 from zlib import crc32
-from ottla.records import kernel, kernel_arrow, kernel_legacy, kernel_record
+from ottla.records import kernel, kernel_arrow, kernel_legacy, kernel_record, kernel_sound
 from ottla.records.batches.builder import build
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -112,7 +137,8 @@ def at_the_edge(data):
 if "--beyond" in sys.argv:
     ctypes.string_at(edge, 1)
 choose = random.Random(7)
-whole = bytes(build([b"key", None], [b"value" * 5, b""], [1, 2], [[("h", b"v"), ("n", None)], None]))[61:]
+batch = bytes(build([b"key", None], [b"value" * 5, b""], [1, 2], [[("h", b"v"), ("n", None)], None]))
+whole = batch[61:]
 offsets, timestamps, spans = array("q", bytes(16)), array("q", bytes(16)), array("i", bytes(48))
 for turn in range(60_000):
     data = bytearray(whole[: choose.randrange(len(whole) + 1)])
@@ -129,6 +155,12 @@ for turn in range(60_000):
         kernel_record.make_records(kernel_record.CompiledRecord, None, view, offsets, timestamps, spans, 0, 2, 0)
         kernel.count_headers(view, spans[8:10], spans[10:12])
     kernel_arrow.murmur2(view)
+    torn = bytearray((batch * 2)[: choose.randrange(2 * len(batch) + 1)])
+    for _ in range(choose.randrange(3) if torn else 0):
+        torn[choose.randrange(len(torn))] = choose.choice((0, 1, 2, 0x7F, 0x80, 0xFF, choose.randrange(256)))
+    view = at_the_edge(torn)
+    kernel_sound.pass_alike(view, 7, 0, True)
+    kernel.scan_batches(view, 0, len(view), offsets, timestamps, spans)
     covered = bytes(2) + bytes(data)
     message = bytes(8) + (len(covered) + 4).to_bytes(4, "big") + crc32(covered).to_bytes(4, "big") + covered
     view = at_the_edge(message)

@@ -34,17 +34,18 @@ class OpenedPart(NamedTuple):
     rest: Chunk | None
 
 
-def _open_part(chunk: Chunk, *, one_by_one: bool) -> OpenedPart:
+def _open_part(chunk: Chunk, *, one_by_one: bool, joined: bool) -> OpenedPart:
     """Return the first records of a chunk as columns, and the rest of the chunk.
 
-    All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together. Raises
-    `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be decoded. A damaged batch after it stays in the rest.
+    All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together.
+    `joined` joins the runs of batches, as `open_batches` does. Raises `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be
+    decoded. A damaged batch after it stays in the rest.
     """
     if not one_by_one:
         left_bytes, opened = TOGETHER_BYTES, []
         try:
             for piece in chunk.pieces:
-                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes, control=True)
+                columns = open_batches(piece, from_offset=chunk.from_offset, limit_bytes=left_bytes, control=True, joined=joined)
                 left_bytes -= _new_bytes(columns)
                 opened.append(columns)
         except (BadBatch, CodecFailed):
@@ -138,8 +139,8 @@ class Cursor:
         """Return whether all records of the decoded part of the chunk were returned to the user."""
         return self._whole or (self._iterator is not None and self._iterator.taken >= self._iterator.end)
 
-    def _open_columns(self) -> list[Columns]:
-        part = _open_part(self._chunk, one_by_one=self._one_by_one)
+    def _open_columns(self, *, joined: bool) -> list[Columns]:
+        part = _open_part(self._chunk, one_by_one=self._one_by_one, joined=joined)
         if part.rest is not None and not self._dropped:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
         return part.columns
@@ -151,7 +152,7 @@ class Cursor:
         """
         if self._iterator is None:
             end = self._chunk.next_offset
-            self._iterator = record_iterator([_before(columns, end) for columns in self._open_columns()], self.where)
+            self._iterator = record_iterator([_before(columns, end) for columns in self._open_columns(joined=True)], self.where)
             if self._dropped:  # perhaps another thread called `drop` before the records were decoded
                 self._iterator.cut()
         return self._iterator
@@ -160,16 +161,19 @@ class Cursor:
         """Return the next `count` records, or fewer at the end of the decoded part of the chunk. Count them as returned."""
         return self.open().next_records(count)
 
-    def remaining_columns(self) -> list[Columns]:
-        """Return all remaining records of the decoded part of the chunk as columns, and count them as returned."""
-        columns = self.peek_columns()
+    def remaining_columns(self, *, joined: bool = True) -> list[Columns]:
+        """Return all remaining records of the decoded part of the chunk as columns, and count them as returned.
+
+        Unless `joined`, each batch is a run of its columns.
+        """
+        columns = self.peek_columns(joined=joined)
         return columns if self.claim_columns() else []
 
-    def peek_columns(self) -> list[Columns]:
+    def peek_columns(self, *, joined: bool = True) -> list[Columns]:
         """Return the columns of `remaining_columns`, without counting them as returned."""
         if not self._dropped and self.taken:
             self._chunk = self._chunk._replace(from_offset=self.position())
-        return [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns()]
+        return [] if self._dropped else [_before(part, self._chunk.next_offset) for part in self._open_columns(joined=joined)]
 
     def claim_columns(self, end: int | None = None) -> bool:
         """Count the records of `peek_columns` as returned, and return True. Records from offset `end` on are left for later.

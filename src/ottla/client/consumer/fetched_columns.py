@@ -29,7 +29,7 @@ def fetched_columns(cursor: Cursor, fetcher: Fetcher) -> FetchedColumns:
 
     Raises `BrokerError` (CORRUPT_MESSAGE) for damaged records.
     """
-    columns, where = cursor.remaining_columns(), cursor.where
+    columns, where = cursor.remaining_columns(joined=False), cursor.where
     ends = (UNKNOWN_OFFSET,) * 3
     if where in fetcher.partitions:  # otherwise the partition was revoked meanwhile
         reading = fetcher.state_of(where)

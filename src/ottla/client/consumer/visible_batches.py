@@ -1,14 +1,16 @@
 """The batches that a consumer reads: with read_committed without aborted transactions, and by default without control batches.
 
-Only batch headers are read; records stay encoded. Fetched bytes without transactions, the usual case, stay one piece.
+Only batch headers are read; records stay encoded. Fetched bytes without control batches and aborted transactions, the usual case,
+stay one piece, and a kernel passes their headers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.records.batches.header import BadBatch, BatchHeader, batches, crc_is_valid
+from ottla.records.batches.header import CONTROL_BIT, BadBatch, BatchHeader, batches, crc_is_valid
+from ottla.records.kernel_sound import pass_alike
 
 
 class AbortedTransaction(NamedTuple):
@@ -31,7 +33,7 @@ class Visible(NamedTuple):
 
 
 def visible(
-    records: memoryview, aborted: Iterable[AbortedTransaction] = (), *, check_crcs: bool = False, control: bool = False
+    records: memoryview, aborted: Sequence[AbortedTransaction] = (), *, check_crcs: bool = False, control: bool = False
 ) -> Visible:
     """Return the fetched batches that a reader may see, and with `control` control batches, too.
 
@@ -39,6 +41,10 @@ def visible(
 
     Raises `BadBatch` if the bytes are not batches, or with `check_crcs` if a checksum is wrong.
     """
+    if not aborted:
+        passed, record_count, following, has_all = pass_alike(records, 0 if control else CONTROL_BIT, 0, check_crcs)
+        if has_all:
+            return Visible([records[:passed]], following, record_count) if passed else Visible([], None, 0)
     void = sorted(aborted, key=lambda transaction: transaction.first_offset)
     pieces: list[memoryview] = []
     active: set[int] = set()

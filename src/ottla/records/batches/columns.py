@@ -12,9 +12,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from ottla.ports import Buffer
-from ottla.records import kernel, kernel_record
+from ottla.records import kernel, kernel_record, kernel_sound
 from ottla.records.batches.builder import build
-from ottla.records.batches.header import HEADER_BYTES, LOG_APPEND_TIME, BadBatch, BatchHeader, batches, crc_is_valid
+from ottla.records.batches.header import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_BIT,
+    BadBatch,
+    BatchHeader,
+    batches,
+    crc_is_valid,
+    read_header,
+)
 from ottla.records.batches.record import ConsumerRecord, Record, Where
 from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import codecs
@@ -34,7 +45,10 @@ EMPTY: Final = memoryview(b"")
 
 
 class Run(NamedTuple):
-    """The rows from `first` up to `end` of `Columns`, which come from one batch. `data` contains their bytes."""
+    """The rows from `first` up to `end` of `Columns`, which come from one batch, or from joined ones (`open_batches`).
+
+    `data` contains their bytes.
+    """
 
     first: int
     end: int
@@ -137,15 +151,21 @@ def open_batches(
     control: bool = False,
     check_crcs: bool = False,
     wanted: Callable[[BatchHeader], bool] | None = None,
+    joined: bool = False,
 ) -> Columns:
     """Open the whole batches in `view` into columns. A torn batch at the end is left out.
 
     Records below `from_offset` or from `until_offset` on are left out. Batches for which `wanted(header)` is false are left out,
     and control batches unless `control` is set. Compressed batches may decompress to `limit_bytes` together. Raises `BadBatch` for
     malformed batches, and `CodecFailed` for batches that cannot be decompressed.
+
+    With `joined`, which excludes `until_offset` and `wanted`, uncompressed batches of one timestamp type are one run, whose header
+    is that of the first batch: then nothing is done in Python for each batch.
     """
     warn_once()
     whole = memoryview(view)
+    if joined and (columns := _open_joined(whole, control=control, check_crcs=check_crcs)) is not None:
+        return _cut(columns, from_offset, None)
     bodies: list[tuple[BatchHeader, memoryview, int, int]] = []
     next_offset, opener = -1, codecs.Opener()
     for pos, header in batches(whole):
@@ -163,6 +183,27 @@ def open_batches(
     return _cut(columns, from_offset, until_offset)
 
 
+def _open_joined(whole: memoryview, *, control: bool, check_crcs: bool) -> Columns | None:
+    """Return the batches in `whole` as one run, or None if they are not sound, uncompressed batches of one timestamp type."""
+    if len(whole) < HEADER_BYTES:
+        return None
+    header = read_header(whole)
+    mask = CODEC_MASK | TIMESTAMP_TYPE_BIT | (0 if control else CONTROL_BIT)
+    end, count, next_offset, has_all = kernel_sound.pass_alike(whole, mask, header.attributes & TIMESTAMP_TYPE_BIT, check_crcs)
+    if not (has_all and count):
+        return None
+    offsets, timestamps, spans = _allocate_columns(count)
+    if kernel.scan_batches(whole, 0, end, offsets, timestamps, spans) != count:
+        return None
+    return Columns(offsets, timestamps, spans, (Run(0, count, whole, header),), 0, count, next_offset)
+
+
+def _allocate_columns(rows: int) -> tuple[memoryview, memoryview, memoryview]:
+    """Return offsets, timestamps and spans of `rows` rows. One allocation holds all, so that its memory pages are reused."""
+    arena = allocate(ROW_BYTES * rows)
+    return arena[: 8 * rows].cast("q"), arena[8 * rows : 16 * rows].cast("q"), arena[16 * rows :].cast("i")
+
+
 def _open(whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opener, limit_bytes: int) -> tuple[memoryview, int, int]:
     """Return (buffer, start, end) of the records of one batch. Raises `BadBatch` if the header claims too many records."""
     start, end, data = pos + HEADER_BYTES, pos + header.size, whole
@@ -177,14 +218,11 @@ def _open(whole: memoryview, pos: int, header: BatchHeader, opener: codecs.Opene
 
 
 def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset: int) -> Columns:
-    """Scan the records of all batches into columns. One allocation holds all columns, so that its memory pages are reused."""
+    """Scan the records of all batches into columns."""
     capacity = sum(header.record_count for header, _, _, _ in bodies)
-    arena = allocate(ROW_BYTES * capacity)
     if not capacity:
         return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, next_offset)
-    offsets = arena[: 8 * capacity].cast("q")
-    timestamps = arena[8 * capacity : 16 * capacity].cast("q")
-    spans = arena[16 * capacity :].cast("i")
+    offsets, timestamps, spans = _allocate_columns(capacity)
     runs: list[Run] = []
     row = 0
     for header, data, start, end in bodies:
