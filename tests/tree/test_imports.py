@@ -137,6 +137,13 @@ def test_broker_and_clients_load_no_extra(name: str) -> None:
     assert not {module.split(".")[0] for module in loaded_by(f"from ottla import {name}")} & EXTRAS
 
 
+def test_producers_load_no_other_client() -> None:
+    """The time of the first producer is that of its imports."""
+    others = ("ottla.net.client.admin.", "ottla.net.client.consumer.", "ottla.client.admin.", "ottla.broker.", "ottla.kafka07.")
+    loaded = {module for module in loaded_by("from ottla import Producer") if module.startswith(others)}
+    assert loaded <= {"ottla.net.client.consumer.listeners", "ottla.client.admin.otlp"}
+
+
 def test_what_each_process_of_spark_imports_loads_no_network_and_no_format() -> None:
     pytest.importorskip("pyspark", reason="PySpark is absent: pip install 'ottla[spark]'")
     loaded = loaded_by("import pyspark.sql.worker.plan_data_source_read") ^ loaded_by(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.connection.older_brokers import fit
+from ottla.client.connection import older_administration
+from ottla.client.connection.older_brokers import ADMINISTRATION, fit
 from ottla.client.connection.versions import CREATE_PARTITIONS, SPOKEN, not_shared, versions_of
 from ottla.client.errors import NotSupported
 from ottla.client.older_records import as_batches, message_set
@@ -89,6 +90,11 @@ def test_requests_for_all_topics_and_of_one_member_are_said_as_old_versions_say_
     assert fit(4, find) is find
     with pytest.raises(NotSupported, match=r"needs Kafka 3\.0"):
         fit(3, FindCoordinatorRequest(coordinator_keys=["g", "h"]))
+
+
+def test_all_requests_of_admin_clients_that_are_converted_are_known_by_their_keys() -> None:
+    converted = {found.WIRE.key for name, found in vars(older_administration).items() if name.endswith("Request")}
+    assert converted == ADMINISTRATION
 
 
 def test_defaults_that_older_brokers_lack_are_refused_and_not_sent() -> None:

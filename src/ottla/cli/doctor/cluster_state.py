@@ -16,7 +16,7 @@ from ottla.cli.doctor.connections import reach
 from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
 from ottla.client.admin.topics import NewTopic
 from ottla.client.connection.metadata import Metadata, metadata_request
-from ottla.client.connection.older_brokers import DEFAULTS_FROM_CREATE_TOPICS
+from ottla.client.connection.older_administration import DEFAULTS_FROM_CREATE_TOPICS
 from ottla.client.connection.versions import (
     CREATE_TOPICS,
     DESCRIBE_CLUSTER,

@@ -1,7 +1,7 @@
 """Conversions of requests for older brokers: older versions lack some fields.
 
 Connections pass every request through `fit` before encoding it. Callers choose the version. `older_records`, which converts
-records, is imported when needed.
+records, and `older_administration`, for requests of admin clients, are imported when needed.
 """
 
 from __future__ import annotations
@@ -9,22 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ottla.client.admin.features import UPGRADE
-from ottla.client.admin.topics import BROKER_DEFAULT, CLIENT_METRICS_RESOURCE
 from ottla.client.errors import NotSupported
 from ottla.records.batches.header import CODEC_MASK
 from ottla.records.compression.codecs import ZSTD
-from ottla.wire.api.create_topics import CreateTopicsRequest
-from ottla.wire.api.delete_topics import DeleteTopicsRequest
-from ottla.wire.api.describe_configs import DescribeConfigsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.leave_group import LeaveGroupRequest
-from ottla.wire.api.list_config_resources import ListConfigResourcesRequest
 from ottla.wire.api.list_groups import ListGroupsRequest
 from ottla.wire.api.metadata import MetadataRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.produce import ProduceRequest
-from ottla.wire.api.update_features import UpdateFeaturesRequest
 from ottla.wire.schema import Message
 
 BATCHES_FROM_PRODUCE: Final = 3
@@ -46,22 +39,14 @@ SEVERAL_FROM_LEAVE_GROUP: Final = 3
 """The version of LeaveGroup from which several members can leave with one request (KIP-345)."""
 WHOLE_FROM_FETCH: Final = 3
 """The version of Fetch from which brokers return the first message whole, even if it exceeds the limits (KIP-74)."""
-IDS_FROM_DELETE_TOPICS: Final = 6
-"""The version of DeleteTopics from which topics are named by name or by id (KIP-516)."""
 ISOLATION_FROM_FETCH: Final = 4
 """The version of Fetch from which it can leave out records of open and aborted transactions (KIP-98)."""
 SEVERAL_FROM_FIND_COORDINATOR: Final = 4
 """The version of FindCoordinator from which one request finds the coordinators of several keys (KIP-699)."""
-UPGRADE_TYPES_FROM_UPDATE_FEATURES: Final = 1
-"""The version of UpdateFeatures that distinguishes safe from unsafe downgrades, and can only validate them (KIP-778)."""
-SYNONYMS_FROM_DESCRIBE_CONFIGS: Final = 1
-"""The version of DescribeConfigs from which brokers describe synonyms on request (KIP-226)."""
-DOCUMENTATION_FROM_DESCRIBE_CONFIGS: Final = 3
-"""The version of DescribeConfigs from which brokers describe settings in words on request (KIP-569)."""
-KINDS_FROM_LIST_CONFIG_RESOURCES: Final = 1
-"""The version of ListConfigResources from which brokers list other resources than client metrics (KIP-1142)."""
-DEFAULTS_FROM_CREATE_TOPICS: Final = 4
-"""The version of CreateTopics from which brokers have defaults for the numbers of partitions and of replicas (KIP-464)."""
+ADMINISTRATION: Final = frozenset((19, 20, 32, 57, 74))
+"""The keys of the APIs that `older_administration` converts: CreateTopics, DeleteTopics, DescribeConfigs, UpdateFeatures and
+ListConfigResources.
+"""
 
 
 def newest(version: int, body: Message) -> int:
@@ -93,25 +78,10 @@ def fit(version: int, body: Message) -> Message:
         return replace(body, member_id=body.members[0].member_id, members=[])
     if isinstance(body, FindCoordinatorRequest) and version < SEVERAL_FROM_FIND_COORDINATOR:
         return _find_coordinator(body)
-    return _fitted_administration(version, body)
+    if body.WIRE.key in ADMINISTRATION:
+        from ottla.client.connection.older_administration import fit_administration
 
-
-def _fitted_administration(version: int, body: Message) -> Message:
-    """Return a request of an admin client with the fields that `version` has."""
-    if isinstance(body, UpdateFeaturesRequest) and version < UPGRADE_TYPES_FROM_UPDATE_FEATURES:
-        return _update_features(body)
-    if isinstance(body, CreateTopicsRequest) and version < DEFAULTS_FROM_CREATE_TOPICS:
-        return _without_defaults(body)
-    if isinstance(body, DeleteTopicsRequest) and version >= IDS_FROM_DELETE_TOPICS and body.topic_names:
-        named = DeleteTopicsRequest.DeleteTopicState
-        return replace(body, topics=[named(name=name) for name in body.topic_names])
-    if isinstance(body, DescribeConfigsRequest) and version < DOCUMENTATION_FROM_DESCRIBE_CONFIGS:
-        with_synonyms = body.include_synonyms and version >= SYNONYMS_FROM_DESCRIBE_CONFIGS
-        return replace(body, include_synonyms=with_synonyms, include_documentation=False)
-    if isinstance(body, ListConfigResourcesRequest) and version < KINDS_FROM_LIST_CONFIG_RESOURCES:
-        if body.resource_types != [CLIENT_METRICS_RESOURCE]:
-            raise NotSupported("Only Kafka 4.1 or newer lists resources other than client metrics: use a newer broker.")
-        return replace(body, resource_types=[])
+        return fit_administration(version, body)
     return body
 
 
@@ -121,17 +91,6 @@ def _find_coordinator(body: FindCoordinatorRequest) -> FindCoordinatorRequest:
             "Finding several coordinators at once needs Kafka 3.0 or newer: find one at a time, or use a newer broker."
         )
     return replace(body, key=body.coordinator_keys[0], coordinator_keys=[])
-
-
-def _without_defaults(body: CreateTopicsRequest) -> CreateTopicsRequest:
-    if any(BROKER_DEFAULT in (topic.num_partitions, topic.replication_factor) for topic in body.topics):
-        raise NotSupported("The defaults of brokers need Kafka 2.4 or newer: give the numbers of partitions and of replicas.")
-    return body
-
-
-def _update_features(body: UpdateFeaturesRequest) -> UpdateFeaturesRequest:
-    updates = [replace(each, upgrade_type=UPGRADE, allow_downgrade=each.upgrade_type != UPGRADE) for each in body.feature_updates]
-    return replace(body, feature_updates=updates)
 
 
 def _older_produce(version: int, body: ProduceRequest) -> ProduceRequest:

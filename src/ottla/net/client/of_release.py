@@ -12,11 +12,11 @@ from ottla.client.connection.metadata import Metadata
 from ottla.client.producer.partitioner import Partitioner
 from ottla.client.settings.clients import ConsumerSettings, DiscoverySettings, ProducerSettings
 from ottla.net.client.cluster import ClusterLinks
-from ottla.net.client.consumer.membership_driver import MembershipDriver
 from ottla.net.client.tasks import Tasks
 
 if TYPE_CHECKING:
     from ottla.kafka07.net.client.membership import MembershipDriver07
+    from ottla.net.client.consumer.membership_driver import MembershipDriver
 
     GroupMember = MembershipDriver | MembershipDriver07
 
@@ -33,6 +33,8 @@ def links_to(settings: DiscoverySettings, tasks: Tasks) -> ClusterLinks:
 def group_member(cluster: ClusterLinks, settings: ConsumerSettings, tasks: Tasks, **callbacks: Any) -> GroupMember:
     """Return the driver of a consumer's membership in its group."""
     if not settings.is_of_0_7:
+        from ottla.net.client.consumer.membership_driver import MembershipDriver  # here, because producers do not need it
+
         return MembershipDriver(cluster, settings, tasks, **callbacks)
     from ottla.kafka07.net.client.links import ClusterLinks07
     from ottla.kafka07.net.client.membership import MembershipDriver07
