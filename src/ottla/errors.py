@@ -16,6 +16,16 @@ class KafkaError(Exception):
     retriable: bool = False
     results: object = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return how to pickle the error: a pool of processes raises it again. `__init__` takes other arguments than `args`."""
+        return _unpickled, (type(self), self.args), self.__dict__
+
+
+def _unpickled(kind: type[KafkaError], given: tuple[object, ...]) -> KafkaError:
+    made = kind.__new__(kind, *given)
+    made.args = given  # `OSError`, a base of some classes, leaves that to its `__init__`
+    return made
+
 
 class SettingError(KafkaError, ValueError):
     """A setting of a client, a broker, a topic or a group is unknown, or its value is not allowed."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -59,3 +62,57 @@ def test_many_consumers_live_on_one_loop(broker: Peer, topic: str) -> None:
         return await asyncio.gather(*(read(number) for number in range(8)))
 
     assert asyncio.run(go()) == [1] * 8
+
+
+def test_a_client_that_is_not_started_refuses_each_call_in_a_sentence_and_closes() -> None:
+    async def go() -> None:
+        consumer, producer = ottla.AsyncConsumer("t", group_id="g"), ottla.AsyncProducer(transactional_id="x")
+        admin = ottla.AsyncAdmin()
+        calls: list[Callable[[], Awaitable[object]]] = [
+            consumer.poll,
+            consumer.commit,
+            lambda: anext(aiter(consumer)),
+            lambda: anext(consumer.batches()),
+            lambda: consumer.position(("t", 0)),
+            lambda: consumer.subscribe("t"),
+            lambda: producer.send("t", b"v"),
+            producer.flush,
+            producer.init_transactions,
+            admin.list_topics,
+        ]
+        for call in calls:
+            with pytest.raises(ottla.KafkaError, match=r"This Async\w+ is not started: use it within `async with`"):
+                await call()
+        for use in (consumer.assignment, consumer.positions, producer.unwritten, admin.metrics):
+            with pytest.raises(ottla.KafkaError, match="is not started"):
+                use()
+        await asyncio.gather(consumer.close(), producer.close(), admin.close())
+
+    asyncio.run(go())
+
+
+def test_a_second_start_changes_nothing(broker: Peer, topic: str) -> None:
+    async def go() -> int:
+        consumer = ottla.AsyncConsumer(topic, bootstrap_servers=broker.address)
+        async with consumer, ottla.AsyncProducer(broker.address) as producer, ottla.AsyncAdmin(broker.address) as admin:
+            assert await consumer.start() is consumer
+            assert await producer.start() is producer
+            assert await admin.start() is admin
+            await (await producer.send(topic, b"v"))
+        with pytest.raises(ottla.Closed):
+            await consumer.start()
+        return len(asyncio.all_tasks())
+
+    assert asyncio.run(go()) == 1
+
+
+def test_clients_are_neither_copied_nor_pickled(broker: Peer, topic: str) -> None:
+    with (
+        ottla.Producer(broker.address) as producer,
+        ottla.Consumer(topic, bootstrap_servers=broker.address) as consumer,
+        ottla.Admin(broker.address) as admin,
+    ):
+        for client in (producer, consumer, admin, ottla.AsyncProducer(), ottla.AsyncConsumer(), ottla.AsyncAdmin()):
+            for carry in (copy.copy, copy.deepcopy, pickle.dumps):
+                with pytest.raises(TypeError, match="objects cannot be copied or pickled: create one where it is used"):
+                    carry(client)

@@ -236,6 +236,31 @@ def test_a_listener_of_a_blocking_consumer_cannot_wait_for_records_or_change_the
     assert str(error).startswith(f"{call}() cannot be called by a rebalance listener")
 
 
+@pytest.mark.parametrize("raised", [StopIteration, GeneratorExit, asyncio.CancelledError], ids=lambda each: each.__name__)
+def test_an_exception_of_a_listener_that_controls_generators_or_tasks_ends_the_consumer_as_any_other(
+    broker: ottla.Broker, raised: type[BaseException]
+) -> None:
+    def assigned(_: list[ottla.TopicPartition]) -> None:
+        raise raised
+
+    async def assigned_later(_: list[ottla.TopicPartition]) -> None:
+        raise raised
+
+    consumer = ottla.Consumer("t", bootstrap_servers=broker.address, on_assigned=assigned, **QUICK)
+    with pytest.raises(RuntimeError, match=f"A listener raised {raised.__name__}"):
+        consumer.poll(10_000)
+    consumer.close()
+
+    async def run() -> None:
+        settings: Quick = {**QUICK, "group_id": "other"}
+        later = ottla.AsyncConsumer("t", bootstrap_servers=broker.address, on_assigned=assigned_later, **settings)
+        async with later:
+            await later.poll(10_000)
+
+    with pytest.raises(GeneratorExit if raised is GeneratorExit else RuntimeError):
+        asyncio.run(run())
+
+
 def test_each_task_of_a_group_is_heard_while_a_join_is_held(broker: ottla.Broker) -> None:
     """The coordinator holds the JoinGroup of the first member until the second, which is busy, has joined too."""
     busy, free = threading.Event(), threading.Event()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -143,6 +144,12 @@ class _Call(Generic[Result]):
             self._undo()
 
 
+def check_exit() -> None:
+    """Raise `Closed` once the interpreter ends, as in `__del__`: the threads of clients no longer run, and waits would not end."""
+    if sys.is_finalizing():
+        raise Closed("The program has ended, and with it its clients: use them before, for example in an atexit handler.")
+
+
 class BackgroundLoop:
     """An event loop on a background thread, from construction to `stop`. An open client does not keep a program from exiting.
 
@@ -204,6 +211,7 @@ class BackgroundLoop:
         """
         call = _Call(work, undo, user_calls)
         try:
+            check_exit()
             self.check_process()
             self.check_thread()
             with self._lock:
@@ -269,7 +277,7 @@ class BackgroundLoop:
 
     def stop(self) -> None:
         """Stop the loop and its thread. Waiting calls of other threads raise `Closed`."""
-        if self.is_forked:
+        if self.is_forked or sys.is_finalizing():
             return
         with self._lock:
             if self._stopped:

@@ -7,6 +7,7 @@ thread (`producer.blocking_producer`), and `Consumer.records` decodes there, so 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -14,6 +15,7 @@ from typing import Generic, Protocol, Self, TypeVar
 from ottla.client.other_names import ClientType
 from ottla.net.client.background import BackgroundLoop, UserCalls
 from ottla.net.client.consumer.listeners import refuse_in_listener
+from ottla.net.client.lifetime import OfOneProcess
 from ottla.net.client.statistics import Statistics
 
 
@@ -42,7 +44,7 @@ def _name_for_users(client: type) -> None:
             method.__qualname__ = f"{client.__name__.removeprefix('Blocking')}.{shown}"
 
 
-class BlockingClient(Generic[Client], metaclass=ClientType):
+class BlockingClient(OfOneProcess, Generic[Client], metaclass=ClientType):
     """A context manager around an asynchronous client, which runs on a background thread."""
 
     def __init_subclass__(cls) -> None:
@@ -73,14 +75,14 @@ class BlockingClient(Generic[Client], metaclass=ClientType):
         self._end(lambda: self._async.__aexit__(kind, error, trace))
 
     def _end(self, closing: Callable[[], Coroutine[object, None, None]]) -> None:
-        """Run `closing()`, except in a forked child, and stop the thread. Later calls do nothing."""
+        """Run `closing()`, except in a forked child and while the interpreter ends, and stop the thread. Later calls do nothing."""
         if self._closed:
             return
         refuse_in_listener(self._async, "close")
         self._background.check_thread()
         self._closed = True
         try:
-            if not self._background.is_forked:
+            if not self._background.is_forked and not sys.is_finalizing():  # a `with` of a generator that was never finished
                 self._run_closing(closing)
         finally:
             self._background.stop()

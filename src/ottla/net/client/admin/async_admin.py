@@ -18,11 +18,20 @@ from ottla.net.client.admin.replica_calls import ReplicaCalls
 from ottla.net.client.admin.topic_calls import TopicCalls
 from ottla.net.client.admin.transaction_calls import TransactionCalls
 from ottla.net.client.cluster import ClusterLinks
+from ottla.net.client.lifetime import OfOneProcess, made_by_start
 from ottla.net.client.telemetry_driver import TelemetryDriver
 
 
 class AsyncAdmin(
-    TopicCalls, ConfigCalls, GroupCalls, TransactionCalls, ReplicaCalls, ClusterCalls, AccessCalls, metaclass=ClientType
+    OfOneProcess,
+    TopicCalls,
+    ConfigCalls,
+    GroupCalls,
+    TransactionCalls,
+    ReplicaCalls,
+    ClusterCalls,
+    AccessCalls,
+    metaclass=ClientType,
 ):
     """An admin client, which changes and describes a cluster; a context manager.
 
@@ -39,6 +48,7 @@ class AsyncAdmin(
     def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[AdminKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         self._settings = parse(AdminSettings, {**settings, **servers})
+        self._started = False
 
     @property
     def _statistics(self) -> None:
@@ -46,6 +56,9 @@ class AsyncAdmin(
 
     async def start(self) -> Self:
         """Start the client without a `with` statement. It connects at the first call."""
+        if self._started:
+            return self
+        self._started = True
         self._cluster = ClusterLinks(self._settings)
         self._telemetry = TelemetryDriver(self._cluster, self._settings)
         self._telemetry.begin()
@@ -59,6 +72,8 @@ class AsyncAdmin(
 
     async def close(self) -> None:
         """Close all connections. Calls that still wait for an answer raise `ConnectionFailed`."""
+        if not self._started:
+            return
         await self._telemetry.close()
         await self._cluster.close()
 
@@ -73,3 +88,6 @@ class AsyncAdmin(
     def metrics(self) -> MetricsSnapshot:
         """Return the client's metrics, with the names and groups of Kafka's Java client."""
         return self._cluster.snapshot()
+
+
+made_by_start(AsyncAdmin, "_cluster", "_telemetry")

@@ -48,6 +48,7 @@ from ottla.net.client.consumer.commits import CommitDriver
 from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.listeners import refuse_in_listener
 from ottla.net.client.consumer.subscription import SubscriptionDriver
+from ottla.net.client.lifetime import OfOneProcess, made_by_start
 from ottla.net.client.of_release import links_to
 from ottla.net.client.statistics import statistics_of
 from ottla.net.client.stopwatch import time_call
@@ -71,7 +72,7 @@ ENDS_PAUSE_MS = 200
 log = logging.getLogger("ottla.client")
 
 
-class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
+class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientType):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -162,6 +163,9 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
 
     async def start(self) -> Self:
         """Start the consumer without a `with` statement, and subscribe to the given topics. If that fails, close everything."""
+        if self._started:
+            self._check()
+            return self
         self._tasks = Tasks(self._broke)
         self._cluster = links_to(self._settings, self._tasks)
         self._reader = FetchDriver(self._cluster, self._settings, self._tasks)
@@ -771,3 +775,19 @@ class AsyncConsumer(Generic[Key_co, Value_co], metaclass=ClientType):
             await self._telemetry.close()
             await self._bad_records.close()
             await self._cluster.close()
+
+
+made_by_start(
+    AsyncConsumer,
+    "_tasks",
+    "_cluster",
+    "_reader",
+    "_telemetry",
+    "_polls",
+    "_interceptors",
+    "_progress",
+    "_bad_records",
+    "_assignment",
+    "_subscription",
+    "_commits",
+)

@@ -47,6 +47,11 @@ async def call_listener(
         result = listener(*given, **named)
         if inspect.isawaitable(result):
             await result
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise _as_failure(error) from error  # of the listener itself: this task would seem to be cancelled, and end silently
     finally:
         call.end()
         _CALL.reset(token)
@@ -59,6 +64,11 @@ def refuse_in_listener(consumer: object, name: str) -> None:
         raise KafkaError(f"{name}() cannot be called by a rebalance listener of the same consumer: call it after the listener.")
 
 
+def _as_failure(error: BaseException) -> RuntimeError:
+    """Return an ordinary exception for one that controls generators or tasks, and that a listener has raised by itself."""
+    return RuntimeError(f"A listener raised {type(error).__name__}: catch it in the listener.")
+
+
 def on_thread(
     listener: Callable[Arguments, Awaitable[None] | None] | None,
 ) -> Callable[Arguments, Awaitable[None] | None] | None:
@@ -69,8 +79,14 @@ def on_thread(
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         return listener  # the asynchronous consumer refuses objects of other types
 
+    def call(*given: Arguments.args, **named: Arguments.kwargs) -> Awaitable[None] | None:
+        try:
+            return listener(*given, **named)
+        except (StopIteration, GeneratorExit, asyncio.CancelledError) as error:
+            raise _as_failure(error) from error  # a future accepts no StopIteration: it would never be done
+
     async def run(*given: Arguments.args, **named: Arguments.kwargs) -> None:
-        result = await asyncio.to_thread(listener, *given, **named)
+        result = await asyncio.to_thread(call, *given, **named)
         if inspect.isawaitable(result):
             await result
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, cast, overload
 
 from ottla.client.arguments import timeout, whole
 from ottla.client.consumer.committed_offsets import committable
@@ -20,9 +20,11 @@ from ottla.client.producer.transactions import InGroup, chain_errors, metadata_o
 from ottla.client.settings.clients import ProducerSettings, parse
 from ottla.client.types import ConsumerGroupMetadata, Key_contra, OffsetAndMetadata, Place, RawBytes, TopicPartition, Value_contra
 from ottla.net.client.cluster import now_ms
+from ottla.net.client.lifetime import OfOneProcess, Unstarted
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.net.client.producer.delivery_callbacks import AwaitedCallbacks, OnDelivery, check_callback
 from ottla.net.client.producer.interception import Interception
+from ottla.net.client.producer.produce_driver import ProduceDriver
 from ottla.net.client.producer.serializing_driver import produce_driver
 from ottla.net.client.statistics import statistics_of
 from ottla.records.batches.rows import Rows
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.client.typed_keywords import Key, Value
 
 
-class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
+class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=ClientType):
     """A producer that writes records; a context manager. Keyword arguments are Kafka's producer settings with underscores.
 
         async with AsyncProducer("localhost:9092", linger_ms=5) as producer:
@@ -155,16 +157,21 @@ class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
     def __init__(self, bootstrap_servers: Servers | None = None, **settings: Unpack[ProducerKeywords]) -> None:
         servers = {} if bootstrap_servers is None else {"bootstrap_servers": bootstrap_servers}
         given = {**settings, **servers}
-        self._driver = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
-        self._callbacks = AwaitedCallbacks(self._driver.callback_errors)
-        self._statistics = statistics_of(self._driver.settings)
-        self._interception = Interception(ProducerInterceptors(self._driver.settings.interceptors))
-        if self._driver.settings.interceptors:
+        made = produce_driver(parse(ProducerSettings, given), needs_idempotence="enable_idempotence" in given)
+        self._made = made
+        self._driver = cast(ProduceDriver, Unstarted("AsyncProducer"))
+        self._callbacks = AwaitedCallbacks(made.callback_errors)
+        self._statistics = statistics_of(made.settings)
+        self._interception = Interception(ProducerInterceptors(made.settings.interceptors))
+        if made.settings.interceptors:
             self.__dict__["send"] = self._send_intercepted
 
     async def start(self) -> Self:
         """Start the producer without a `with` statement. Connections are opened when first needed."""
-        await self._driver.start()
+        if self._driver is self._made:
+            return self
+        await self._made.start()
+        self._driver = self._made
         if self._statistics is not None:
             self._driver.spawn(self._statistics.run(self.metrics))
         return self
@@ -437,7 +444,7 @@ class AsyncProducer(Generic[Key_contra, Value_contra], metaclass=ClientType):
         self._callbacks.check()
 
     async def _close(self, timeout_ms: int | None) -> None:
-        if not self._driver.claim_close():
+        if self._driver is not self._made or not self._driver.claim_close():
             return
         try:
             await self._driver.settle(timeout_ms)

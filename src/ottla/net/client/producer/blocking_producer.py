@@ -31,7 +31,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
     """A producer whose records are appended on the caller's thread."""
 
     def __init__(self, client: AsyncProducer[Any, Any], kind: str) -> None:
-        self._callbacks = DeliveryCallbacks(client._driver.callback_errors)
+        self._callbacks = DeliveryCallbacks(client._made.callback_errors)
         super().__init__(client, kind)
         self._driver = client._driver
         self._accumulator = self._driver.accumulator

@@ -13,6 +13,7 @@ from ottla.client.arguments import short_repr, waitable
 from ottla.client.errors import KafkaError, TimedOut
 from ottla.client.producer.accumulator import PendingBatch
 from ottla.client.types import RecordMetadata, TopicPartition
+from ottla.net.client.background import check_exit
 from ottla.records import kernel_send
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class AwaitableBatch(PendingBatch):
         if timeout is not None and not isinstance(timeout, int | float):
             raise TypeError(f"timeout is a number of seconds, not {short_repr(timeout)}.")
         if not self.done:
+            check_exit()
             # A lock of its own for each wait: unlike an event's, an interrupt can leave none locked that `finish` needs.
             arrived = threading.Lock()
             arrived.acquire()

@@ -32,6 +32,7 @@ from ottla.net.client.of_release import links_to, partitioner_of
 from ottla.net.client.producer.batch_sender import BatchSender
 from ottla.net.client.producer.delivery import AwaitableBatch, Delivery, SentRows, arrival
 from ottla.net.client.producer.delivery_callbacks import CallbackErrors
+from ottla.net.client.producer.exit_report import forget_exit, watch_exit
 from ottla.net.client.producer.transaction_driver import TransactionDriver
 from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
@@ -106,6 +107,7 @@ class ProduceDriver:
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
         self._telling: asyncio.TimerHandle | None = None
         self._tasks.spawn(self._keep_metadata_fresh())
+        watch_exit(self.accumulator)
 
     def _new_metrics(self) -> ProducerMetrics:
         cluster = self._cluster
@@ -442,6 +444,7 @@ class ProduceDriver:
 
         Raises `FlushTimedOut`, and `DeliveryFailed` for records that were not written and whose errors no caller has read.
         """
+        forget_exit(self.accumulator)
         lost = self._report_losses()
         await self.telemetry.close()
         await self._cluster.close()
