@@ -18,10 +18,10 @@ class KafkaError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Return how to pickle the error: a pool of processes raises it again. `__init__` takes other arguments than `args`."""
-        return _unpickled, (type(self), self.args), self.__dict__
+        return _unpickle, (type(self), self.args), self.__dict__
 
 
-def _unpickled(kind: type[KafkaError], given: tuple[object, ...]) -> KafkaError:
+def _unpickle(kind: type[KafkaError], given: tuple[object, ...]) -> KafkaError:
     made = kind.__new__(kind, *given)
     made.args = given  # `OSError`, a base of some classes, leaves that to its `__init__`
     return made

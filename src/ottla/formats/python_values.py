@@ -108,7 +108,7 @@ def _maker(kind: pa.DataType) -> Maker:
     for test, make in _SIMPLE.items():
         if test(kind):
             return make
-    raise TypeError(f"No format holds values of type {kind}: it is to be refused when the query is planned.")
+    raise TypeError(f"No format holds values of type {kind}: choose another, such as string or binary.")
 
 
 def _of(wanted: type, value: Any, kind: pa.DataType) -> Any:

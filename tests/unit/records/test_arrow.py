@@ -94,6 +94,11 @@ def test_arrow_timestamps_of_any_unit_are_taken_as_milliseconds() -> None:
         assert read_header(batch).base_timestamp == int(moment.timestamp()) * 1000 + (0 if unit == "s" else 123)
 
 
+def test_a_timestamp_that_milliseconds_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="out of bounds"):
+        list(from_arrow(pa.array([b"v"]), timestamps=pa.array([2**62], pa.timestamp("s"))))
+
+
 def test_a_null_timestamp_is_refused() -> None:
     with pytest.raises(ValueError, match="null"):
         list(from_arrow(pa.array([b"", b""]), timestamps=pa.array([1, None])))

@@ -195,7 +195,8 @@ def _milliseconds(timestamps: pa.Array | int) -> memoryview[int] | int:
         return timestamps
     plain = timestamps
     if pa.types.is_timestamp(plain.type):
-        plain = plain.cast(pa.timestamp("ms", tz=plain.type.tz), safe=False)
+        can_overflow = plain.type.unit == "s"  # others lose only what is finer than ms
+        plain = plain.cast(pa.timestamp("ms", tz=plain.type.tz), safe=can_overflow)
     if plain.null_count:
         raise ValueError("A timestamp is null: fill it first, for example with the current time.")
     plain = plain.cast(pa.int64())
