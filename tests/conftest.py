@@ -60,8 +60,19 @@ MARKS: dict[str, list[pytest.MarkDecorator]] = {
 """What marks all tests of a folder."""
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+LONG_FIRST = ("tests/spark/", "tests/old/", "tests/cluster/", "tests/interop/", "tests/")
+"""The folders in the order in which their files begin, so that no process has a long file left when all others have ended."""
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    select(config, items)
+    yield
+    items.sort(key=lambda item: next((at for at, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(folder)), 0))
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their folders, and leave out those of other shares and peers."""
     for item in items:
         for mark in next((marks for folder, marks in MARKS.items() if item.nodeid.startswith(folder)), ()):
             item.add_marker(mark)

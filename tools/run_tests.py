@@ -1,6 +1,6 @@
 """Runs the tests, and the few that failed once more by themselves: what fails twice has failed.
 
-    python -m tools.run_tests                       make test: all but those marked `full`
+    python -m tools.run_tests                       make test: all but those marked `full` and those of the tree (make check)
     python -m tools.run_tests quick                 make quick: those of pure packages and of the tree, without the long ones
     python -m tools.run_tests full                  make full: all
     python -m tools.run_tests full --share 3/8      a share of those marked `full`; `today` is one after the other by the day
@@ -24,6 +24,8 @@ from pathlib import Path
 
 MOST_RUN_AGAIN = 3
 """More failures than these are no accident, and none of them is run again."""
+PROCESSES = {"quick": 2, "test": 3, "full": 2}
+"""Two cores are the measure. Where brokers and Java start, tests wait for a third of their time, so a third process uses it."""
 FAILED = 1
 """What pytest exits with when tests ran and some failed; anything else is about pytest itself."""
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
@@ -35,7 +37,7 @@ COLLECTION_S = 60
 """What pytest needs before its first test, on a busy machine: with less time, a run would be stopped and count as failed."""
 SPEEDS = {
     "quick": ["-m", "not slow and not full and not java", "tests/tree", "tests/unit", "tests/scenarios"],
-    "test": ["-m", "not full", "--durations", "10"],
+    "test": ["-m", "not full", "--durations", "10", "--ignore", "tests/tree"],
     "full": ["--durations", "10"],
 }
 
@@ -63,10 +65,11 @@ def todays_share(now_s: float) -> str:
     return f"{int(now_s // 86_400) % SHARES + 1}/{SHARES}"
 
 
-def run(arguments: list[str], seconds: float | None) -> int:
-    """Run tests on two processes, and again, alone, the few that fail."""
+def run(arguments: list[str], processes: int, seconds: float | None) -> int:
+    """Run tests on several processes, and again, alone, the few that fail."""
     LAST_FAILED.unlink(missing_ok=True)
-    code = pytest("--numprocesses", "2", "--dist", "loadfile", *arguments, seconds=seconds)
+    workers = ("--numprocesses", str(processes), "--dist", "loadfile", "--no-loadscope-reorder")
+    code = pytest(*workers, *arguments, seconds=seconds)
     failed = failures()
     if code != FAILED or not 0 < len(failed) <= MOST_RUN_AGAIN:
         return code
@@ -95,7 +98,7 @@ def main() -> int:
         return 0
     if chosen.seconds is not None:
         arguments += ["--until", str(time.time() + chosen.seconds)]
-    return run(arguments, None if chosen.seconds is None else max(chosen.seconds, 0) + GRACE_S)
+    return run(arguments, PROCESSES[chosen.speed], None if chosen.seconds is None else max(chosen.seconds, 0) + GRACE_S)
 
 
 if __name__ == "__main__":

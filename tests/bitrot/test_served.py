@@ -119,6 +119,7 @@ def tried(case: Case, template: Template, home: Path) -> list[str]:
         broker.kill()
 
 
+@pytest.mark.full(seconds=37)
 @pytest.mark.interop
 @pytest.mark.slow
 @pytest.mark.expects_errors(".")

@@ -102,7 +102,7 @@ def test_a_topic_that_is_created_later_is_read(broker: Peer, group: str, admin: 
 
 
 @pytest.mark.parametrize(("protocol", "other"), [("classic", "consumer"), ("consumer", "classic"), ("consumer", "auto")])
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=3)
 def test_members_of_both_protocols_share_a_group(broker: Peer, topic: str, group: str, protocol: Protocol, other: Protocol) -> None:
     """An upgrade, one member after the other, and back."""
     fill(broker, topic, 30)

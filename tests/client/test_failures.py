@@ -53,6 +53,7 @@ def silent(broker: Peer) -> Iterator[None]:
 # --- topics that go
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.parametrize("record", [{"key": b"k"}, {}, {"partition": 0}], ids=["key", "no-key", "partition"])
 def test_a_producer_says_that_its_topic_is_gone_and_goes_on_when_it_is_made_anew(
     strict_broker: Peer, record: dict[str, Any]

@@ -118,6 +118,7 @@ def test_records_that_an_abort_drops_say_so(broker: Peer, topic: str) -> None:
     assert values(broker, topic, "read_uncommitted") == [b"written"]
 
 
+@pytest.mark.rows(1, seconds=3)
 def test_a_copy_loop_that_aborts_now_and_then_copies_each_record_once(
     broker: Peer, admin: ottla.Admin, unique: Unique, named: Callable[[str], ottla.Producer]
 ) -> None:
@@ -466,6 +467,7 @@ def test_a_cancelled_transaction_is_aborted(broker: Peer, topic: str) -> None:
     assert values(broker, topic) == [b"whole"]
 
 
+@pytest.mark.rows(1, seconds=4)
 @pytest.mark.parametrize("api_version", [None, pytest.param("3.9", marks=pytest.mark.since("3.9", "requests of api_version=3.9"))])
 def test_a_transaction_outlives_the_kill_of_the_broker(own_broker: Peer, api_version: str | None) -> None:
     with ottla.Admin(own_broker.address) as admin:

@@ -249,6 +249,7 @@ def test_rules_of_access_are_added_listed_and_removed(cluster: Cluster, tool: To
     cluster.wait_until(lambda: tool("acls", "--list").count(rule) == 1)
 
 
+@pytest.mark.full(seconds=11)
 def test_groups_transactions_and_logs_are_described_wherever_they_are(
     cluster: Cluster, tool: Tool, toolbox: Toolbox, plan: Plan, peer_name: str
 ) -> None:

@@ -128,6 +128,7 @@ ACROSS = [(OTTLA, KAFKA), (KAFKA, OTTLA)]
 ALIKE = [pytest.param(side, side, marks=pytest.mark.full(seconds=20)) for side in (OTTLA, KAFKA)]
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.parametrize(("ends_at", "groups_at"), [*ACROSS, *ALIKE])
 def test_transactions_are_whole_whoever_coordinates_them_and_their_group(pair: Pair, ends_at: int, groups_at: int) -> None:
     topic = f"whole-{ends_at}-{groups_at}"
@@ -184,7 +185,7 @@ def test_ends_of_transactions_that_a_former_coordinator_sends_are_refused(pair: 
 
 
 @pytest.mark.parametrize("leader", SIDES)
-@pytest.mark.rows(1)
+@pytest.mark.rows(1, seconds=3)
 def test_a_leader_asks_the_other_side_whether_records_belong_to_a_transaction(pair: Pair, leader: int) -> None:
     if pair.release.startswith("2."):
         pytest.skip("brokers verify nothing before protocol version 3.5")
@@ -253,7 +254,7 @@ def test_a_quota_set_at_one_side_holds_back_clients_of_the_other(pair: Pair, ask
 
 
 @pytest.mark.parametrize("asked", SIDES)
-@pytest.mark.rows(1)
+@pytest.mark.rows(1, seconds=6)
 def test_a_user_made_at_one_side_logs_in_on_the_other(pair: Pair, asked: int) -> None:
     pair.control(asked)
     name = f"user-of-{asked}"
@@ -280,6 +281,7 @@ def test_a_user_made_at_one_side_logs_in_on_the_other(pair: Pair, asked: int) ->
     assert not logged_in()
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.parametrize("leader", SIDES)
 def test_a_consumer_reads_from_the_replica_in_its_rack(pair: Pair, leader: int) -> None:
     topic, follower = f"near-{leader}", OTHER[leader]

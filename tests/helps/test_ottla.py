@@ -30,6 +30,7 @@ def rows() -> Iterator[Any]:
         yield pytest.param(example, marks=[pytest.mark.full(seconds=seconds)] if seconds else (), id=example.line)
 
 
+@pytest.mark.rows(80, seconds=0.2)
 @pytest.mark.parametrize("example", [*rows()])
 def test_an_example_does_what_its_help_says(example: Example, cluster: HelpCluster, tmp_path: Path) -> None:
     run_example(example.line, cluster, tmp_path)

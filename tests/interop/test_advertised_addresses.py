@@ -24,6 +24,7 @@ def told(address: str) -> str:
         return f"{broker.host}:{broker.port}"
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.parametrize("name", ["PLAINTEXT", "RELEASE_2_8"])
 def test_the_only_listener_is_told_by_its_release_or_as_plaintext(tmp_path: Path, name: str) -> None:
     settings = {"advertised.listeners": f"{name}://{EXAMPLE}"}
@@ -43,6 +44,7 @@ def test_an_embedded_broker_of_a_release_is_told_too() -> None:
         assert told(broker.address) == EXAMPLE
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.parametrize(("host", "expected"), [("localhost", "localhost"), ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1")])
 def test_a_listener_is_told_by_the_name_that_it_was_given_or_the_address_that_was_reached(
     tmp_path: Path, host: str, expected: str
@@ -51,6 +53,7 @@ def test_a_listener_is_told_by_the_name_that_it_was_given_or_the_address_that_wa
         assert told(f"127.0.0.1:{broker.port}") == f"{expected}:{broker.port}"
 
 
+@pytest.mark.rows(1, seconds=1)
 @pytest.mark.parametrize(
     ("addresses", "arguments"),
     [

@@ -108,7 +108,7 @@ HARMLESS: dict[str, Change] = {
 
 @pytest.mark.parametrize("what", HARMLESS)
 @pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
-@pytest.mark.rows(5)
+@pytest.mark.rows(2, seconds=1)
 def test_what_is_derived_or_foreign_does_no_harm(good: Path, tmp_path: Path, what: str, clean: bool) -> None:
     broker = changed(good, tmp_path, HARMLESS[what])
     if not clean:
@@ -145,7 +145,7 @@ OFFLINE: dict[str, tuple[Change, str]] = {
 
 @pytest.mark.expects_errors("is offline")
 @pytest.mark.parametrize("what", OFFLINE)
-@pytest.mark.rows(3)
+@pytest.mark.rows(1, seconds=1)
 def test_a_partition_whose_data_is_not_as_it_was_is_offline_and_left_alone(good: Path, tmp_path: Path, what: str) -> None:
     change, sentence = OFFLINE[what]
     broker = changed(good, tmp_path, change)
@@ -215,7 +215,7 @@ def refusal(broker: BrokerProcess) -> str:
 
 
 @pytest.mark.parametrize("what", REFUSED)
-@pytest.mark.rows(3)
+@pytest.mark.rows(1, seconds=1)
 def test_a_directory_that_is_not_known_is_refused_in_one_sentence_and_left_alone(good: Path, tmp_path: Path, what: str) -> None:
     change, sentence = REFUSED[what]
     broker = changed(good, tmp_path, change)

@@ -62,6 +62,7 @@ def payloads(line: str) -> tuple[str | None, str | None]:
     return key and key[1], value and value[1]
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.parametrize("writer", WRITERS)
 def test_apache_kafka_reads_what_we_write(writer: str, tmp_path: Path) -> None:
     write, known = WRITERS[writer]

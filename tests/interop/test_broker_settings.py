@@ -128,6 +128,7 @@ def changed(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         yield change
 
 
+@pytest.mark.rows(20, seconds=0.1)
 @pytest.mark.parametrize("cells", CASES, ids=lambda cells: "-".join(cells[:5]))
 def test_a_change_is_taken_or_refused_with_kafkas_code_and_words(changed: Callable[..., tuple[int, str]], cells: list[str]) -> None:
     kind, name, operation, key, value, code, words = cells

@@ -80,6 +80,7 @@ def test_librdkafka_reads_them_to_the_end(compacted: BrokerProcess) -> None:
     assert found == keys()
 
 
+@pytest.mark.full(seconds=15)
 def test_the_java_client_reads_them_to_the_end(compacted: BrokerProcess) -> None:
     where = ["--bootstrap-server", compacted.address, "--topic", TOPIC, "--from-beginning", "--timeout-ms", "8000"]
     shown = ["--formatter-property", "print.key=true", "--formatter-property", "print.value=false"]

@@ -131,6 +131,7 @@ class LivePlay(Play):
         return performed
 
 
+@pytest.mark.full(seconds=17)
 @pytest.mark.timeout(180)
 def test_requests_are_answered_as_by_apache_kafka(peer_name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     written = SCRIPT.read_text()

@@ -116,6 +116,7 @@ def test_partitions_that_are_added_are_assigned(quick: Peer, unique: Unique) -> 
     member.leave()
 
 
+@pytest.mark.full(seconds=14)
 def test_a_pattern_is_matched_by_the_broker(quick: Peer, unique: Unique) -> None:
     stem = unique("matched")
     client = filled(quick, f"{stem}-a", 2, 10)
@@ -192,6 +193,7 @@ def test_a_group_lives_through_the_end_of_its_broker(quick_own: Peer, kill: bool
     assert set(places(first, second)) == expected
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.parametrize("library", [Confluent, KafkaPython], ids=lambda library: library.name)
 def test_members_of_both_protocols_share_a_group(quick: Peer, unique: Unique, library: type[Confluent | KafkaPython]) -> None:
     topic, group = unique("mixed"), unique("mixed")

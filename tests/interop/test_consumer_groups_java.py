@@ -100,6 +100,7 @@ def test_a_java_consumer_reads_commits_and_leaves(quick: Peer, toolbox: Toolbox,
     assert group not in groups("--list").split()
 
 
+@pytest.mark.full(seconds=11)
 def test_tools_describe_a_living_group(quick: Peer, groups: Groups, unique: Unique) -> None:
     topic, group = unique("described"), unique("described")
     filled(quick, topic, 4, 40)
@@ -114,6 +115,7 @@ def test_tools_describe_a_living_group(quick: Peer, groups: Groups, unique: Uniq
     eventually(lambda: "Empty" in groups("--describe", "--group", group, "--state"), timeout_s=60, what="killed, both are out")
 
 
+@pytest.mark.full(seconds=22)
 def test_java_and_librdkafka_share_a_group_in_both_protocols(quick: Peer, groups: Groups, unique: Unique) -> None:
     topic, group = unique("java-mixed"), unique("java-mixed")
     client = filled(quick, topic, 6, 60)

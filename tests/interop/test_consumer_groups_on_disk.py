@@ -103,6 +103,7 @@ def places(assignment: ConsumerGroupDescribeResponse.Assignment) -> set[tuple[st
     return {(held.topic_name, index) for held in assignment.topic_partitions for index in held.partitions}
 
 
+@pytest.mark.full(seconds=21)
 def test_what_apache_kafka_stored_of_its_groups_is_replayed(tmp_path: Path) -> None:
     performed = Performed("apache-kafka", tmp_path)
     machine = GroupMachine(GroupSettings(), lambda: "new")
@@ -136,6 +137,7 @@ def goes_on(machine: GroupMachine, member_id: str, epoch: int, instance_id: str 
     assert not [record for record in outcome.records if isinstance(record, EpochStored)]
 
 
+@pytest.mark.full(seconds=20)
 def test_the_decoder_of_apache_kafka_reads_what_is_stored_here(tmp_path: Path) -> None:
     performed = Performed("ottla", tmp_path)
     kinds: Counter[str] = Counter()

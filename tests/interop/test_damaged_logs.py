@@ -127,6 +127,7 @@ def test_clients_hear_of_damage_and_read_on_behind_it(tmp_path: Path) -> None:
         assert len(re.findall(r"offsets \d+ to \d+ cannot be read", broker.log)) == 1
 
 
+@pytest.mark.full(seconds=8)
 @pytest.mark.expects_errors("cannot be read")
 def test_javas_console_consumer_says_which_offset_cannot_be_read(tmp_path: Path) -> None:
     try:

@@ -36,6 +36,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
     yield from recorded(SEEN, request, peer_name)
 
 
+@pytest.mark.rows(2, seconds=2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", UNDECIDED)
 def test_whatever_is_asked_before_a_decision_is_durable_is_answered_in_the_end_as_kafka_does(

@@ -28,6 +28,7 @@ def killable(peer_name: str, tmp_path: Path) -> Iterator[Peer]:
         yield peer
 
 
+@pytest.mark.full(seconds=14)
 def test_a_word_count_of_kafka_streams_goes_on_from_its_restored_store(killable: Peer, tmp_path: Path) -> None:
     command = had(lambda: jars.program("WordCount", jars.streams(), tmp_path / "classes"))
     for topic in ("lines", "counts"):
@@ -73,6 +74,7 @@ def test_a_java_loop_that_is_killed_with_its_broker_copies_each_record_once(kill
     assert sorted(value.split()[-1] for _, value in copies.pairs) == sorted(wanted)
 
 
+@pytest.mark.full(seconds=19)
 def test_a_source_of_kafka_connect_that_is_killed_writes_each_line_once(killable: Peer, tmp_path: Path) -> None:
     port, file, log = free_port(), tmp_path / "lines.txt", tmp_path / "connect.log"
     command = had(lambda: connect_worker(killable.address, tmp_path, port))

@@ -176,7 +176,7 @@ def expected(magic: int, *, through: int = 2) -> list[Row]:
 
 
 @pytest.mark.parametrize(("case", "codec"), [(case, codec) for case in CASES for codec in codecs_of(case)], ids=str)
-@pytest.mark.rows(15)
+@pytest.mark.rows(8, seconds=0.5)
 def test_what_they_send_is_what_is_read(
     case: Case, codec: str, brokers: Callable[[str], Broker], unique: Callable[[str], str], peer_name: str
 ) -> None:

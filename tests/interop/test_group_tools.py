@@ -91,7 +91,7 @@ def plan(read: Read, home: Path) -> str:
 
 @pytest.mark.java
 @pytest.mark.parametrize("kind", RESETS)
-@pytest.mark.rows(4)
+@pytest.mark.rows(2, seconds=2)
 def test_offsets_are_reset_in_every_way(read: Read, groups: Groups, unique: Unique, tmp_path: Path, kind: str) -> None:
     group, (arguments, expected) = unique(f"reset-{kind}"), RESETS[kind]
     read.commit(group)

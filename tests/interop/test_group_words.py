@@ -69,7 +69,7 @@ def questioner(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     ],
     ids=str,
 )  # fmt: skip
-@pytest.mark.rows(5)
+@pytest.mark.rows(2, seconds=1)
 def test_a_heartbeat_is_refused_beginning_with_kafkas_words(
     questioner: Questioner, said: dict[str, Any], code: int, words: str
 ) -> None:

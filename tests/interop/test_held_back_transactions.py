@@ -38,6 +38,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
     yield from recorded(SEEN, request, peer_name)
 
 
+@pytest.mark.rows(2, seconds=2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", HELD)
 def test_whatever_is_asked_while_markers_are_held_back_is_answered_as_kafka_does(

@@ -83,6 +83,7 @@ def test_consumer_group_command_sees_moves_and_deletes_a_group(broker: Peer, top
     assert group not in groups("--list").split()
 
 
+@pytest.mark.full(seconds=4)
 def test_two_java_consumers_share_a_group(broker: Peer, topics: Tool, groups: Tool, unique: Unique) -> None:
     topic, group = unique("java-pair"), unique("java-group")
     topics("--create", "--topic", topic, "--partitions", "4")
@@ -101,6 +102,7 @@ def members_with_two(described: str, group: str) -> bool:
     return [row[-1] for row in rows] == ["2", "2"]
 
 
+@pytest.mark.full(seconds=5)
 def test_performance_tools_run_to_their_end(broker: Peer, topics: Tool, toolbox: Toolbox, unique: Unique) -> None:
     topic = unique("performance")
     topics("--create", "--topic", topic, "--partitions", "2")

@@ -106,6 +106,7 @@ def compared(assignor: Assignor, alike: bool, seed: int) -> list[Case]:
     return cases
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.parametrize("alike", [True, False], ids=["alike", "unlike"])
 def test_range_is_kafkas(alike: bool) -> None:
     for case in compared(RangeAssignor(), alike, 1):
@@ -118,6 +119,7 @@ def test_uniform_shares_among_members_alike_as_kafka_does_and_moves_no_more() ->
         assert moves(case.subscribers, case.ours) <= moves(case.subscribers, case.kafkas)
 
 
+@pytest.mark.full(seconds=6)
 def test_uniform_shares_among_members_unlike_at_least_as_evenly_as_kafka_does() -> None:
     """Lexicographically smaller shares, the largest first, are more level. More moves are allowed only for a more level end.
 

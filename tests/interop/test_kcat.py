@@ -43,6 +43,7 @@ def test_it_lists_brokers_and_topics(broker: Peer, topic: str) -> None:
     assert [part["partition"] for part in found["partitions"]] == [0, 1]
 
 
+@pytest.mark.rows(2, seconds=3)
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_it_reads_what_it_wrote(broker: Peer, topic: str, codec: str) -> None:
     lines = "".join(f"key{n}|value {n}\n" for n in range(200))

@@ -86,6 +86,7 @@ def fill(log: Log, count: int = 300, step_ms: int = 10) -> int:
     return sequence
 
 
+@pytest.mark.rows(2, seconds=2)
 @pytest.mark.parametrize(
     "config",
     [

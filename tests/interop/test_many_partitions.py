@@ -27,6 +27,7 @@ def test_an_idle_partition_costs_less_than_4_and_a_quarter_kb(tmp_path: Path) ->
     assert grown / (TOPICS * PER_TOPIC) < MOST_BYTES
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.parametrize("most", [16, 64])
 def test_files_that_are_open_are_as_many_as_the_setting_says(tmp_path: Path, most: int) -> None:
     partitions = 200

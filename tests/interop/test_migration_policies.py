@@ -83,6 +83,7 @@ def a_member() -> str:
     return str(uuid.uuid4())
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_classic_member_may_always_join_a_consumer_group(groups: Groups) -> None:
     group_id, member_id = "joined", a_member()
     assert groups.beat(group_id, member_id).error_code == NONE
@@ -92,6 +93,7 @@ def test_a_classic_member_may_always_join_a_consumer_group(groups: Groups) -> No
     assert groups.kind(group_id) == ("classic" if groups.may_downgrade else "consumer")
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_classic_member_takes_the_seat_of_a_static_one(groups: Groups) -> None:
     group_id, member_id = "seats", a_member()
     assert groups.beat(group_id, member_id, instance_id="i").error_code == NONE
@@ -101,7 +103,7 @@ def test_a_classic_member_takes_the_seat_of_a_static_one(groups: Groups) -> None
 
 
 @pytest.mark.parametrize("instance", [None, "i"])
-@pytest.mark.rows(4)
+@pytest.mark.rows(2, seconds=1)
 def test_a_consumer_member_joins_a_classic_group_if_that_may_become_another(groups: Groups, instance: str | None) -> None:
     group_id = f"upgraded-{instance}"
     groups.lead(group_id, group_instance_id=instance)
@@ -113,7 +115,7 @@ def test_a_consumer_member_joins_a_classic_group_if_that_may_become_another(grou
         assert answer.error_message.startswith(beginning)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=1)
 def test_a_group_without_members_may_always_be_of_the_other_kind(groups: Groups) -> None:
     member_id = a_member()
     assert groups.beat("emptied", member_id).error_code == NONE

@@ -36,6 +36,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
     yield from recorded(SEEN, request, peer_name)
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", STATES)
 def test_batches_of_several_kinds_in_a_request_are_taken_or_refused_as_kafka_does(

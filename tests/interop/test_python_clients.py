@@ -46,7 +46,7 @@ def test_a_topic_cannot_be_created_twice(broker: Peer, connect: Connect, unique:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.rows(10)
+@pytest.mark.rows(5, seconds=0.5)
 def test_what_was_produced_is_consumed_from_the_earliest(broker: Peer, connect: Connect, unique: Unique, codec: str) -> None:
     client, topic, rows = connect(broker.address), unique(f"codec-{codec}"), rows_of(300, partitions=3)
     client.create_topic(topic, 3)
@@ -56,7 +56,7 @@ def test_what_was_produced_is_consumed_from_the_earliest(broker: Peer, connect: 
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.rows(10)
+@pytest.mark.rows(5, seconds=0.5)
 def test_each_client_reads_what_another_wrote(broker: Peer, connect: Connect, unique: Unique, codec: str) -> None:
     writer, topic, rows = connect(broker.address), unique(f"others-{codec}"), rows_of(50)
     writer.create_topic(topic)
@@ -72,6 +72,7 @@ def test_an_idempotent_producer_gets_every_row_in_once(broker: Peer, connect: Co
     assert_same(client.consume(topic, len(rows)), rows)
 
 
+@pytest.mark.rows(2, seconds=1)
 def test_a_group_of_two_shares_and_gives_back_its_partitions(broker: Peer, connect: Connect, unique: Unique) -> None:
     client, topic, group = connect(broker.address), unique("shared"), unique("pair")
     client.create_topic(topic, 4)
@@ -94,7 +95,7 @@ def shared_evenly(first: Member, second: Member, partitions: int) -> bool:
     return apart and len(first.assigned) == len(second.assigned)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=3)
 def test_committed_offsets_survive_a_restart(own_broker: Peer, connect: Connect) -> None:
     client = connect(own_broker.address)
     client.create_topic("kept", 2)
@@ -113,7 +114,7 @@ def test_committed_offsets_survive_a_restart(own_broker: Peer, connect: Connect)
     assert sorted((m.partition, m.offset) for m in member.messages) == [(p, 40 + n) for p in (0, 1) for n in range(5)]
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=2)
 def test_acknowledged_rows_survive_a_kill(own_broker: Peer, connect: Connect) -> None:
     client, rows = connect(own_broker.address), rows_of(200, partitions=2)
     client.create_topic("survivors", 2)
@@ -122,7 +123,7 @@ def test_acknowledged_rows_survive_a_kill(own_broker: Peer, connect: Connect) ->
     assert_same(client.consume("survivors", len(rows)), rows, partitions=2)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=4)
 def test_a_group_lives_through_a_restart(own_broker: Peer, connect: Connect) -> None:
     client = connect(own_broker.address)
     client.create_topic("through", 2)

@@ -28,6 +28,7 @@ def limit_readers(address: str, bytes_per_s: int) -> None:
     assert answer.entries[0].error_code == 0
 
 
+@pytest.mark.full(seconds=10)
 def test_an_answer_held_back_by_a_quota_is_waited_for(tmp_path: Path) -> None:
     with start_peer("apache-kafka", tmp_path) as kafka:
         with ottla.Admin(kafka.address) as admin:

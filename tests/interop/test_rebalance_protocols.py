@@ -43,6 +43,7 @@ def test_without_consumer_only_groups_of_the_classic_protocol_are_served(peer_na
         assert questioner.member_of("classic")
 
 
+@pytest.mark.rows(1, seconds=1.5)
 @pytest.mark.parametrize(
     ("protocols", "words"),
     [

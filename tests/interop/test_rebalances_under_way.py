@@ -47,6 +47,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
     yield from recorded(SEEN, request, peer_name)
 
 
+@pytest.mark.rows(2, seconds=3)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("state", REBALANCES)
 def test_whatever_is_asked_during_a_rebalance_is_answered_as_kafka_does(

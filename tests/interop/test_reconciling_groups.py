@@ -49,6 +49,7 @@ def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, A
     yield from recorded(SEEN, request, peer_name)
 
 
+@pytest.mark.rows(2, seconds=2)
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("state", RECONCILING)
 def test_whatever_is_asked_between_two_assignments_is_answered_as_kafka_does(

@@ -95,6 +95,7 @@ def listeners(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Listeners]:
         yield made
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize("release", CODECS)
 def test_what_an_old_listener_took_in_and_todays_did_can_be_read_at_the_other(listeners: Listeners, release: str) -> None:
     old, today, topic = listeners.address(release), listeners.process.address, f"crossed-{release}"
@@ -106,7 +107,7 @@ def test_what_an_old_listener_took_in_and_todays_did_can_be_read_at_the_other(li
 
 @pytest.mark.filterwarnings("ignore:unclosed <socket.socket:ResourceWarning")  # kafka-python forgets one now and then
 @pytest.mark.parametrize("release", NAMES)
-@pytest.mark.rows(8)
+@pytest.mark.rows(4, seconds=1)
 def test_kafka_python_writes_and_reads_at_every_release(release: str) -> None:
     with ottla.Broker(release=release) as broker:
         settings: dict[str, object] = {"bootstrap_servers": broker.address}
@@ -157,6 +158,7 @@ def test_an_unknown_release_is_one_sentence_for_python_and_on_the_command_line(t
     assert "OLD, which is not in listeners" in refused(tmp_path, "--set", "ottla.listener.releases=OLD:0.9.0")
 
 
+@pytest.mark.full(seconds=5)
 def test_releases_of_the_settings_hold_for_listeners_of_the_command_line_that_name_none(tmp_path: Path) -> None:
     releases = {"ottla.listener.releases": "PLAINTEXT:0.9.0,OLD:0.8.2"}
     named = ("--listen", "127.0.0.1:0,name=OLD,release=0.10.0")
@@ -177,6 +179,7 @@ def refused(home: Path, *arguments: str) -> str:
     return done.stderr
 
 
+@pytest.mark.full(seconds=6)
 def test_one_release_for_all_listeners_brings_its_defaults_and_two_do_not(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "one", release="0.9.0") as broker:
         assert most_session_ms(broker.address) < 31_000

@@ -67,6 +67,7 @@ def complaints(broker: BrokerProcess) -> list[str]:
     return [line for line in broker.log.splitlines() if "ERROR" in line or "Traceback" in line]
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.interop
 @pytest.mark.parametrize(("forget", "timestamp"), [(age, LONG_AGO_MS), (delete_records, 0)])
 def test_a_topic_that_lost_all_its_records_takes_new_ones(tmp_path: Path, forget: Forget, timestamp: int) -> None:

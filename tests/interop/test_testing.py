@@ -108,6 +108,7 @@ class TestEncryptedOnly:
 """
 
 
+@pytest.mark.rows(1, seconds=4)
 @pytest.mark.parametrize(
     ("tests", "passed"), [(USERS_TESTS, 2), (SECURED_TESTS, 6), (CLUSTER_TESTS, 1)], ids=["plain", "secured", "cluster"]
 )

@@ -58,6 +58,7 @@ def set_level(peer: Peer) -> Iterator[Callable[[int], None]]:
         set_level(2)
 
 
+@pytest.mark.full(seconds=11)
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("level", [0, 1])
 def test_what_clients_are_answered_does_not_depend_on_the_level(

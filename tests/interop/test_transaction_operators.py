@@ -234,7 +234,7 @@ def test_transactions_command_of_kafka_finds_a_hanging_transaction_and_aborts_it
         ["--topic", "t", "--partition", "0", "--producer-id", "1"],
     ],
 )
-@pytest.mark.rows(3)
+@pytest.mark.rows(2, seconds=1)
 def test_an_abort_must_say_what_it_is_about(command: Command, words: list[str]) -> None:
     code, [line] = command("transactions", "abort", *words)
     assert (code, line.startswith("ottla: the transaction is missing: ")) == (2, True)

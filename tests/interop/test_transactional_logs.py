@@ -168,6 +168,7 @@ def fill(broker: Peer, rounds: int) -> None:
         time.sleep(2 * SEGMENT_S)
 
 
+@pytest.mark.full(seconds=30)
 @pytest.mark.java
 @pytest.mark.slow
 @pytest.mark.timeout(300)
@@ -219,6 +220,7 @@ def test_records_of_an_open_transaction_can_be_deleted_and_it_holds_nobody_up_wh
     writer.close()
 
 
+@pytest.mark.rows(1, seconds=7)
 @pytest.mark.parametrize("kill", [False, True])
 def test_the_last_stable_offset_is_the_same_after_a_restart_and_after_records_were_deleted(tmp_path: Path, *, kill: bool) -> None:
     with BrokerProcess(tmp_path / "data") as broker:

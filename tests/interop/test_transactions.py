@@ -154,6 +154,7 @@ def test_a_producer_is_fenced_by_the_next_one_with_its_id(broker: Peer, unique: 
     assert committed_values(broker.address, topic) == [b"new"]
 
 
+@pytest.mark.full(seconds=9)
 def test_an_open_transaction_hides_what_comes_behind_it_until_it_times_out(broker: Peer, unique: Unique) -> None:
     topic = unique("timeout")
     Confluent(broker.address).create_topic(topic)
@@ -216,6 +217,7 @@ def test_kafkas_own_producer_commits(broker: Peer, unique: Unique) -> None:
     assert len(committed_values(broker.address, topic)) == 500
 
 
+@pytest.mark.rows(1, seconds=8)
 @pytest.mark.parametrize("kill", [False, True])
 def test_a_broker_that_starts_again_ends_what_was_decided_and_keeps_open_what_was_not(tmp_path: Path, kill: bool) -> None:
     with BrokerProcess(tmp_path / "data") as broker:

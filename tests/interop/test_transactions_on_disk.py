@@ -129,6 +129,7 @@ def test_every_prefix_of_what_apache_kafka_stored_goes_on_where_it_stopped(perfo
     assert about_to_end >= 5
 
 
+@pytest.mark.full(seconds=11)
 def test_apache_kafkas_tools_read_what_is_stored_here(tmp_path: Path) -> None:
     performed = Performed("ottla", tmp_path)
     said = run(DUMP, "--transaction-log-decoder", "--files", ",".join(map(str, performed.logs)))

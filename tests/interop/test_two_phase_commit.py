@@ -67,7 +67,7 @@ def test_whatever_is_asked_of_a_transaction_in_two_phases_is_answered_as_kafka_d
 
 
 @pytest.mark.parametrize(("kill", "committed"), [(False, False), (True, True)])
-@pytest.mark.rows(1)
+@pytest.mark.rows(1, seconds=3)
 def test_what_is_prepared_outlives_its_producer_and_its_broker(tmp_path: Path, *, kill: bool, committed: bool) -> None:
     with BrokerProcess(tmp_path / "data", SWITCHED_ON) as broker:
         Confluent(broker.address).create_topic(TOPIC, 2)

@@ -139,6 +139,7 @@ class Tree:
         self._client.close()
 
 
+@pytest.mark.rows(1, seconds=13)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_members_divide_partitions_commit_and_go_on_when_one_of_them_or_a_leader_dies(

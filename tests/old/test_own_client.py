@@ -63,7 +63,7 @@ def consumer(address: str, release: str | None, group: str | None = None) -> ott
 
 
 @pytest.mark.java
-@pytest.mark.rows(4)
+@pytest.mark.rows(3, seconds=1)
 def test_what_is_written_is_read_in_every_codec(address: str, release: str, unique: Unique) -> None:
     for codec in CODECS.get(release, ("none", "gzip", "snappy", "lz4")):
         topic = unique(f"own-{codec}")
@@ -74,7 +74,7 @@ def test_what_is_written_is_read_in_every_codec(address: str, release: str, uniq
 
 
 @pytest.mark.java
-@pytest.mark.rows(4)
+@pytest.mark.rows(3, seconds=1)
 def test_offsets_are_found_at_the_ends(address: str, release: str, unique: Unique) -> None:
     topic = unique("ends")
     where = ottla.TopicPartition(topic, 0)
@@ -84,6 +84,7 @@ def test_offsets_are_found_at_the_ends(address: str, release: str, unique: Uniqu
         assert reading.end_offsets([where]) == {where: COUNT}
 
 
+@pytest.mark.rows(3, seconds=0.5)
 @pytest.mark.java
 def test_offsets_are_committed_without_being_a_member(address: str, release: str, unique: Unique) -> None:
     topic, group = unique("committed"), unique("alone")
@@ -98,7 +99,7 @@ def test_offsets_are_committed_without_being_a_member(address: str, release: str
 
 
 @pytest.mark.java
-@pytest.mark.rows(3)
+@pytest.mark.rows(3, seconds=1.5)
 def test_a_group_shares_reads_and_commits(address: str, release: str, unique: Unique) -> None:
     topic, group = unique("shared"), unique("group")
     produce(address, release, topic)
@@ -117,6 +118,7 @@ def test_a_group_shares_reads_and_commits(address: str, release: str, unique: Un
         assert again.poll(1000) == []
 
 
+@pytest.mark.rows(3, seconds=0.5)
 @pytest.mark.java
 def test_a_message_larger_than_a_fetch_may_be_is_an_error_or_comes_whole(address: str, release: str, unique: Unique) -> None:
     topic = unique("large")

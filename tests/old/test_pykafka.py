@@ -19,6 +19,7 @@ PROGRAM = Path(__file__).with_name("python") / "pykafka_2018.py"
 Unique = Callable[[str], str]
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize(
     ("held_to", "listener"), [("0.9.0", "0.9.0"), ("0.9.0", TODAY), ("0.10.2", "0.10.2"), ("1.0.0", "1.1"), ("1.0.0", TODAY)]
 )

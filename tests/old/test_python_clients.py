@@ -54,7 +54,7 @@ def run(version: str, program: str, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("version", "held_to", "listener"), CASES)
-@pytest.mark.rows(5)
+@pytest.mark.rows(6, seconds=2)
 def test_an_old_client_writes_reads_and_commits_among_clients_of_today(
     version: str, held_to: str, listener: str, releases: ManyReleases, unique: Unique
 ) -> None:

@@ -15,6 +15,7 @@ from tests.support.old_kafka import RELEASES, started
 pytestmark = pytest.mark.java
 
 
+@pytest.mark.full(seconds=20)
 @pytest.mark.parametrize("release", one_of_each(RELEASES, "0.9.0", seconds=15))
 def test_an_old_broker_answers_as_was_written_down(release: str, tmp_path: Path) -> None:
     with started(release, tmp_path) as broker:

@@ -30,6 +30,7 @@ MOST_SEEDS = 200
 LEAVE = Log._leave
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.parametrize("seed", one_of_each(range(8), 0, 1, seconds=12))
 def test_what_must_be_true_of_a_broker_is_true_for_weeks(seed: int) -> None:
     lived = brokers.live(seed)  # raises what was violated
@@ -119,6 +120,7 @@ def live_all(seeds: Iterable[int] = range(MOST_SEEDS)) -> None:
         brokers.live(seed)
 
 
+@pytest.mark.rows(1, seconds=3)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mistake", one_of_each(MISTAKES, "answers before the sync", "syncs what retention deleted", seconds=10))
 def test_a_mistake_is_found_and_named(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:

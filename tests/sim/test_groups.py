@@ -29,7 +29,7 @@ GIVE_UP = SimClassicMember._revoke
 
 
 @pytest.mark.parametrize("share", range(SHARES))
-@pytest.mark.rows(5)
+@pytest.mark.rows(5, seconds=1)
 def test_what_must_be_true_of_groups_is_true_whatever_happens(share: int) -> None:
     for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
         lived = groups.live(seed)  # raises what was violated

@@ -19,6 +19,7 @@ from tests.sim import crashes
 from tests.sim.lives import life
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_logs_survive_power_cuts_at_any_operation(first: int) -> None:
     assert sum(map(crashes.survive, range(first, first + 10))) == 10 * crashes.CUTS_PER_SEED

@@ -40,6 +40,7 @@ def test_every_column_is_read_as_it_was_written(topics: Topics, load: Load) -> N
     assert not second.headers
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_is_read(topics: Topics, load: Load, codec: str) -> None:
     topic = topics.make(1)

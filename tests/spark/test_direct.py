@@ -88,6 +88,7 @@ def test_what_is_committed_is_known_from_the_files_too(site: Site, unique: Calla
     check_transactions(site, site.topics.make(1, unique("transactions")))
 
 
+@pytest.mark.full(seconds=14)
 def test_the_files_of_apache_kafka_are_read_while_it_writes_them(tmp_path: Path) -> None:
     with recorded("apache-kafka", tmp_path) as site:
         topic = site.topics.make(2, "files", {"segment.bytes": "1048576"})

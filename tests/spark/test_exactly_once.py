@@ -70,6 +70,7 @@ def test_a_batch_is_visible_once_it_is_committed(sink: OnceSink) -> None:
     assert sink.open_ids() == []
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_batch_that_was_decided_is_not_written_again(sink: OnceSink) -> None:
     work = sink.work(0)
     sink.committer().commit(work, handed(sink.worker().write(work, rows("a"), recorded=True)), found_decided=False, recorded=True)
@@ -102,6 +103,7 @@ def test_what_dead_runs_left_open_is_aborted_even_if_the_batch_was_decided_befor
     assert sink.seen() == ["a"]
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_an_example_of_a_reader_comes_to_the_end_of_what_is_committed(sink: OnceSink) -> None:
     from examples.flights import consume
 
@@ -139,7 +141,7 @@ def test_a_checkpoint_that_was_set_back_stops_the_query(sink: OnceSink) -> None:
         sink.committer().commit(sink.work(3, "run2"), [], found_decided=True, recorded=True)
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=1)
 def test_processes_that_commit_one_run_in_turn_go_on_where_the_other_was(sink: OnceSink) -> None:
     """Spark's workers are a pool: after two queries overlapped, commits of each alternate between processes."""
     committers = [sink.committer(), sink.committer(), sink.committer()]
@@ -150,7 +152,7 @@ def test_processes_that_commit_one_run_in_turn_go_on_where_the_other_was(sink: O
     assert sink.open_ids() == []
 
 
-@pytest.mark.rows(2)
+@pytest.mark.rows(1, seconds=2)
 def test_two_sinks_that_alternate_between_two_processes_write_once(topics: Topics, unique: Callable[[str], str]) -> None:
     sinks = [OnceSink(topics, unique), OnceSink(topics, unique)]
     committers = [[sink.committer(), sink.committer()] for sink in sinks]
@@ -164,6 +166,7 @@ def test_two_sinks_that_alternate_between_two_processes_write_once(topics: Topic
             each.close()
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_newer_run_that_has_decided_ends_the_one_before(sink: OnceSink) -> None:
     old, new = sink.committer(), sink.committer()
     first, second = sink.worker("run1"), sink.worker("run2")
@@ -175,6 +178,7 @@ def test_a_newer_run_that_has_decided_ends_the_one_before(sink: OnceSink) -> Non
     assert sink.seen() == ["a", "b", "d"]
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_job_without_a_name_is_visible_as_a_whole(sink: OnceSink) -> None:
     work = sink.work(0)
     written = handed(*(sink.worker().write(work, rows(each), recorded=False) for each in "abc"))
@@ -183,6 +187,7 @@ def test_a_job_without_a_name_is_visible_as_a_whole(sink: OnceSink) -> None:
     assert sink.seen() == ["a", "b", "c"]
 
 
+@pytest.mark.rows(1, seconds=1)
 def test_a_process_uses_its_producers_again(sink: OnceSink) -> None:
     worker, committer = sink.worker(), sink.committer()
     seen = set()
@@ -224,6 +229,7 @@ def test_a_topic_that_is_deleted_in_mid_run_stops_the_query_within_its_timeout(s
     assert sink.open_ids() == []
 
 
+@pytest.mark.rows(1, seconds=2)
 @in_two_phases
 def test_what_was_decided_outlives_its_timeout_in_two_phases(sink: OnceSink) -> None:
     options = write_options({**sink.given, "transactionTimeout": "1s"})
@@ -247,7 +253,7 @@ def test_what_was_decided_outlives_its_timeout_in_two_phases(sink: OnceSink) -> 
 
 @in_two_phases
 @pytest.mark.parametrize("who", ["Spark", "an operator", "the next run"])
-@pytest.mark.rows(3)
+@pytest.mark.rows(2, seconds=1)
 def test_what_was_prepared_and_never_decided_is_cleared_away(sink: OnceSink, who: str) -> None:
     work = sink.work(0)
     written = handed(sink.worker().write(work, rows("a"), recorded=True))

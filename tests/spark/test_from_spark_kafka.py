@@ -437,6 +437,6 @@ def test_every_row_of_the_page_is_run() -> None:
 
 
 @pytest.mark.parametrize("check", one_of_each(EACH, *SHORT, seconds=25), ids=lambda check: check.__name__)
-@pytest.mark.rows(12)
+@pytest.mark.rows(10, seconds=1)
 def test_a_row_of_the_page_is_as_it_says(ground: Ground, check: Check) -> None:
     check(ground)

@@ -46,6 +46,7 @@ def finished(*words: str) -> list[dict[str, int]]:
     return [json.loads(line) for line in said.splitlines()]
 
 
+@pytest.mark.full(seconds=70)
 @pytest.mark.slow
 def test_an_archive_that_is_killed_goes_on_with_each_record_once(topics: Topics, tmp_path: Path) -> None:
     topic = topics.make()

@@ -93,6 +93,7 @@ def test_a_running_stream_sees_what_arrives_and_new_partitions_from_their_start(
     assert job.copied() == list(range(21))
 
 
+@pytest.mark.full(seconds=18)
 def test_a_micro_batch_waits_for_as_many_records_as_asked(topics: Topics, job: Job) -> None:
     fill(topics, job, 0, 5)
     query = job.start(minOffsetsPerTrigger="10", maxTriggerDelay="1h")

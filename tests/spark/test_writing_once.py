@@ -38,6 +38,7 @@ def test_a_job_that_is_run_again_under_its_name_writes_once(spark: Any, topics: 
     assert len(values(topics, topic)) == 18
 
 
+@pytest.mark.full(seconds=10)
 def test_every_thread_of_a_driver_writes(spark: Any, topics: Topics, options: dict[str, str]) -> None:
     """Parallel jobs in one session: Spark knows a source in Python in the thread of the session alone."""
     made = [topics.make() for _ in range(4)]
@@ -51,6 +52,7 @@ def test_every_thread_of_a_driver_writes(spark: Any, topics: Topics, options: di
     assert [values(topics, topic) for topic in made] == [["v0", "v1", "v2"]] * 4
 
 
+@pytest.mark.full(seconds=8)
 def test_two_queries_of_a_driver_write_once_side_by_side(
     spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -100,6 +102,7 @@ def test_a_job_that_fails_shows_none_of_its_rows(spark: Any, topics: Topics, opt
     assert values(topics, topic) == []
 
 
+@pytest.mark.full(seconds=16)
 def test_micro_batches_of_several_topics_are_written_once_by_name(
     spark: Any, topics: Topics, options: dict[str, str], tmp_path: Path
 ) -> None:
@@ -196,6 +199,7 @@ def test_a_query_whose_processes_are_killed_at_every_point_writes_once(
     assert query.finish() == sorted(query.written)
 
 
+@pytest.mark.full(seconds=11)
 @pytest.mark.timeout(600)
 def test_a_query_whose_processes_are_killed_in_two_phases_writes_once_and_leaves_nothing_open(
     spark: Any, unique: Callable[[str], str], tmp_path: Path

@@ -9,6 +9,7 @@ import pytest
 from tests.torture.groups import members, torture
 
 
+@pytest.mark.full(seconds=19)
 @pytest.mark.interop
 @pytest.mark.slow
 def test_a_tormented_group_processes_everything(tmp_path: Path) -> None:

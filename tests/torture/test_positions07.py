@@ -9,6 +9,7 @@ import pytest
 from tests.torture.positions07 import torture
 
 
+@pytest.mark.full(seconds=11)
 @pytest.mark.interop
 @pytest.mark.slow
 @pytest.mark.timeout(300)

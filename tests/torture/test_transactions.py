@@ -9,6 +9,7 @@ import pytest
 from tests.torture.transactions import CONFLUENT, torture
 
 
+@pytest.mark.full(seconds=16)
 @pytest.mark.interop
 @pytest.mark.slow
 def test_killed_copiers_and_a_killed_broker_copy_each_record_once(tmp_path: Path) -> None:

@@ -13,11 +13,12 @@ from tests.fuzz.live.life import Life, error_codes
 from tests.fuzz.live.measured import LIMIT, LONGEST_STEP_MS
 
 
+@pytest.mark.rows(1, seconds=15)
 @pytest.mark.parametrize("seed", range(2))
 def test_a_broker_stands_extreme_requests(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(LIMIT, str(4 * LONGEST_STEP_MS))  # where many tests share processors, each step takes longer on them
     life = Life(tmp_path, random.Random(seed))
-    life.live(8)
+    life.live(5)
     assert life.asked > 20
     assert not life.faults
 

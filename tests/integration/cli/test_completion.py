@@ -36,6 +36,7 @@ def offered(line: str) -> list[str]:
     return [candidate.word for candidate in candidates(parser_for(words), words)]
 
 
+@pytest.mark.rows(10, seconds=0.2)
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -158,6 +158,7 @@ def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: 
     assert "no settings other than defaults" in ottla_("config get group/g")[1]
 
 
+@pytest.mark.rows(25, seconds=0.1)
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [

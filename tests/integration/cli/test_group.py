@@ -403,6 +403,7 @@ def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_show
     assert address in last, "with the reason below them, in as many rows as it takes"
 
 
+@pytest.mark.rows(25, seconds=0.1)
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [

@@ -386,6 +386,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.rows(25, seconds=0.1)
 @pytest.mark.parametrize(("line", "sentence", "code"), MISTAKES)
 def test_a_mistake_is_one_sentence_and_writes_nothing(
     line: str, sentence: str, code: int, ottla_: Ottla, broker: ottla.Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

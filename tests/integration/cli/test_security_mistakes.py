@@ -62,6 +62,7 @@ def commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 LONG = "x" * 40_000
 
 
+@pytest.mark.rows(25, seconds=0.1)
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [

@@ -271,6 +271,7 @@ def test_what_looks_at_connections_each_second_looks_only_at_those_that_are_not_
         assert len(server._connections) == 20
 
 
+@pytest.mark.full(seconds=10)
 def test_many_idle_connections_are_closed_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "SWEPT_AT_ONCE", 3)
     left: list[int] = []

@@ -43,6 +43,7 @@ def test_a_broker_keeps_nothing_of_connections_that_are_over() -> None:
         assert eventually(lambda: kept() == before, what="nothing of them is left")
 
 
+@pytest.mark.full(seconds=8)
 @pytest.mark.usefixtures("uncollected")
 def test_a_link_to_a_broker_keeps_nothing_when_it_is_over() -> None:
     async def opened_and_closed(address: str) -> None:

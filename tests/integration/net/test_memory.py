@@ -196,6 +196,7 @@ def server_of(broker: ottla.Broker) -> Server:
     return broker._running.server
 
 
+@pytest.mark.full(seconds=8)
 def test_announced_requests_are_read_only_while_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of each of four requests arrives. Small ones of others are served, and large ones once those were cut."""
     monkeypatch.setattr(module, "STALLED_MS", 500)
@@ -234,6 +235,7 @@ def test_memory_of_a_request_is_given_back_when_its_reply_is_ready() -> None:
         eventually(lambda: server_of(broker).pool.used == 0)
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.parametrize("limit", [MB, 1])
 def test_replies_that_nobody_reads_are_bounded_over_all_connections(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(server_module, "LARGEST_UNSENT_BYTES", 4 * MB)

@@ -94,6 +94,7 @@ def read_all(raw: Raw) -> int:
         offset += count
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.expects_errors("No space left on device", "File too large")
 def test_appends_fail_reads_go_on_and_appends_resume(full: tuple[BrokerProcess, Full]) -> None:
     broker, disk = full
@@ -109,6 +110,7 @@ def test_appends_fail_reads_go_on_and_appends_resume(full: tuple[BrokerProcess, 
     assert "Traceback" not in broker.log
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.expects_errors("No space left on device", "File too large")
 def test_what_was_acknowledged_survives_a_kill_on_the_full_disk(full: tuple[BrokerProcess, Full]) -> None:
     broker, disk = full

@@ -16,7 +16,7 @@ from tests.support.memory import resident_mb
 from tests.support.peers import Peer
 
 SEED = 20_26
-ROUNDS, EACH = 20, 500
+ROUNDS, EACH = 6, 500
 OPEN_AT_ONCE = 32
 GROWTH_MB = 150
 EXTREMES = (0, 1, -1, -2, 127, 128, 255, 32767, -32768, 65535, 2**31 - 1, -(2**31))

@@ -105,6 +105,7 @@ def test_a_broker_on_a_full_disk_stops_in_order_and_starts(tmp_path: Path) -> No
                 assert raw.fetch("u", 0)[:2] == (0, 1)
 
 
+@pytest.mark.full(seconds=4)
 def test_a_broker_that_was_killed_on_a_full_disk_starts_there(tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         fill_up(broker)
@@ -116,6 +117,7 @@ def test_a_broker_that_was_killed_on_a_full_disk_starts_there(tmp_path: Path) ->
         assert_is_well(broker)
 
 
+@pytest.mark.full(seconds=4)
 def test_topics_are_deleted_on_a_full_disk_and_their_room_is_used_again(tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         fill_up(broker)
@@ -129,6 +131,7 @@ def test_topics_are_deleted_on_a_full_disk_and_their_room_is_used_again(tmp_path
         assert_is_well(broker)
 
 
+@pytest.mark.full(seconds=4)
 def test_records_are_deleted_on_a_full_disk_for_good(tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         fill_up(broker)
@@ -142,6 +145,7 @@ def test_records_are_deleted_on_a_full_disk_for_good(tmp_path: Path) -> None:
         assert_is_well(broker)
 
 
+@pytest.mark.full(seconds=6)
 def test_a_shorter_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         with Raw(broker.address) as raw:

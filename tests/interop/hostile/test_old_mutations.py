@@ -79,6 +79,7 @@ class Listener:
         self.address = f"127.0.0.1:{port}"
 
 
+@pytest.mark.full(seconds=8)
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_mutated_frames_of_old_formats_leave_the_broker_serving_and_the_log_unharmed(tmp_path: Path, peer_name: str) -> None:

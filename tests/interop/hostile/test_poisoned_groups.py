@@ -53,6 +53,7 @@ def poison(path: Path, key: bytes | None, value: bytes | None) -> int:
     return offset
 
 
+@pytest.mark.rows(1, seconds=7)
 @pytest.mark.expects_errors("is passed over")
 @pytest.mark.parametrize("kind", POISON)
 def test_a_poisoned_record_is_named_and_every_group_served(tmp_path: Path, kind: str) -> None:

@@ -80,6 +80,7 @@ def start_or_refusal(broker: BrokerProcess) -> str:
     return ""
 
 
+@pytest.mark.full(seconds=13)
 def test_everything_is_read_and_every_write_is_refused_until_there_is_room(tmp_path: Path) -> None:
     with full(tmp_path) as broker:
         with Raw(broker.address) as raw:
@@ -89,6 +90,7 @@ def test_everything_is_read_and_every_write_is_refused_until_there_is_room(tmp_p
         assert_is_whole(broker)
 
 
+@pytest.mark.full(seconds=15)
 @pytest.mark.parametrize("killed", [False, True])
 def test_it_stops_and_starts_or_says_what_to_do(tmp_path: Path, killed: bool) -> None:
     with full(tmp_path) as broker:

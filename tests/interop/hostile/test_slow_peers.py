@@ -63,6 +63,7 @@ def produces(topic: str) -> Callable[[int], bytes]:
     return lambda number: request(PRODUCE, 7, number, produce_v7(topic, 0, Batch((bytes(900_000),)).encode(), acks=1))
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.parametrize("kind", [fetches, metadata, produces], ids=lambda kind: kind.__name__)
 def test_a_client_that_never_reads_does_not_grow_memory(
     own_broker: Peer, topic: str, kind: Callable[[str], Callable[[int], bytes]]

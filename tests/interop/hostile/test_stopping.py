@@ -79,6 +79,7 @@ def everything(address: str, count: int) -> dict[int, int]:
     return {message.offset: int(message.value or b"-1") for message in CLIENTS[0](address).consume("load", count)}
 
 
+@pytest.mark.rows(1, seconds=4)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_it_stops_cleanly_under_load(served: BrokerProcess, how: signal.Signals) -> None:
     with Load(served.address) as load:
@@ -88,6 +89,7 @@ def test_it_stops_cleanly_under_load(served: BrokerProcess, how: signal.Signals)
     assert "Traceback" not in served.log
 
 
+@pytest.mark.rows(1, seconds=5)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_all_that_was_acknowledged_is_there_again(served: BrokerProcess, how: signal.Signals) -> None:
     with Load(served.address) as load:

@@ -10,6 +10,7 @@ from tests.interop.security.conftest import Users
 from tests.support.frames import METADATA, Raw, metadata_v1
 
 
+@pytest.mark.rows(1, seconds=2)
 @pytest.mark.parametrize("size", [64 * 1024 + 1, 1 << 20, (1 << 31) - 1, -1])
 def test_a_long_frame_ends_the_connection_before_it_has_come(users: Users, size: int) -> None:
     with Raw(users.login) as raw:

@@ -81,6 +81,7 @@ def test_records_come_back_as_they_were_sent_however_large(tls_broker: TlsBroker
     assert got == sent
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize(
     ("listener", "shows"), [("SSL", False), ("SSL", True), ("ASKED", False), ("ASKED", True), ("MUTUAL", True)]
 )

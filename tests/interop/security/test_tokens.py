@@ -134,6 +134,7 @@ class Issuing(BaseHTTPRequestHandler):
         """Nothing is said."""
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize(
     "bad",
     [
@@ -224,6 +225,7 @@ def test_kafkas_tool_logs_in_by_a_token_of_a_file(place: Place, tmp_path: Path) 
     assert "for-java" in java.run(java.TOPICS, *arguments, properties=allowed).split()
 
 
+@pytest.mark.full(seconds=8)
 @pytest.mark.java
 def test_kafkas_tool_makes_a_delegation_token_which_lets_its_holder_in_until_it_is_ended(place: Place, tmp_path: Path) -> None:
     java.run(

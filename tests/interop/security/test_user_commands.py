@@ -57,6 +57,7 @@ def test_the_admin_client_sets_passwords_of_either_kind(users: Users) -> None:
         admin.remove_user("emil", mechanism="SCRAM-SHA-512")
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.parametrize(
     ("name", "password"), [("", "word"), ("emil", ""), ("emil", "\u2168"), ("emi\u00adl", "word"), ("e", "a\x07")]
 )

@@ -154,7 +154,7 @@ def test_who_knows_the_password_writes_and_reads(users: Users, unique: Callable[
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("talk", TALKS, ids=lambda talk: talk.__name__)
-@pytest.mark.rows(4)
+@pytest.mark.rows(4, seconds=0.6)
 def test_they_do_so_over_tls(users: Users, unique: Callable[[str], str], talk: Talk, mechanism: str) -> None:
     assert talk(Login(users.encrypted, mechanism, authority=users.authority), unique("encrypted")) == VALUES
 
@@ -214,7 +214,7 @@ def test_kafkas_own_tools_set_credentials_and_log_in_over_tls(users: Users, uniq
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
-@pytest.mark.rows(1)
+@pytest.mark.full(seconds=6)
 def test_logins_are_renewed_under_load_and_nothing_is_lost(users: Users, unique: Callable[[str], str], mechanism: str) -> None:
     topic, lost = unique("renewed"), list[KafkaError]()
     login: dict[str, Any] = {

@@ -133,6 +133,7 @@ class Group:
             member.kill()
 
 
+@pytest.mark.full(seconds=9)
 @pytest.mark.timeout(600)
 def test_members_by_samsa_own_partitions_commit_positions_and_go_on_when_one_dies(
     zookeeper: ZooKeeper, broker: BrokerProcess, tmp_path: Path
@@ -161,6 +162,7 @@ def test_members_by_samsa_own_partitions_commit_positions_and_go_on_when_one_die
         eventually(lambda: tree.committed() == bytes_0 + 2 * bytes_1, timeout_s=PATIENCE_S, what="all is committed")
 
 
+@pytest.mark.full(seconds=6)
 @pytest.mark.timeout(600)
 def test_members_by_brod_divide_partitions_and_go_on_when_one_dies(
     zookeeper: ZooKeeper, broker: BrokerProcess, tmp_path: Path

@@ -72,6 +72,7 @@ def check_that_none_is_left(request: Callable[[], object]) -> None:
         gc.enable()
 
 
+@pytest.mark.rows(3, seconds=3.5)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", REQUESTS)
 def test_a_request_leaves_no_cycles(name: str) -> None:

@@ -55,6 +55,7 @@ def logs(draw: st.DrawFn) -> tuple[bytes, int]:
     return bytes(out), offset
 
 
+@pytest.mark.rows(2, seconds=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("magic", [0, 1])
 @given(log=logs(), skipped=st.integers(0, 20), torn=st.integers(0, 80))

@@ -28,6 +28,7 @@ def outcome(cls: type[Message], version: int, data: bytes | memoryview) -> Messa
         return e
 
 
+@pytest.mark.rows(170, seconds=0.05)
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_mutated_bytes_raise_malformed_and_nothing_else(cls: type[Message]) -> None:
     rng = random.Random(_SEED)

@@ -94,12 +94,14 @@ def compared(messages: st.SearchStrategy[Message], version: int, rewrite: peers.
     return count
 
 
+@pytest.mark.rows(90, seconds=0.05)
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", known_to("kio", peers.place_in_kio), ids=lambda cls: cls.__name__)
 def test_bytes_are_those_of_kio(cls: type[Message]) -> None:
     check_identity(cls, KioValues, peers.kio)
 
 
+@pytest.mark.rows(50, seconds=0.1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", known_to("kafka", peers.kafka_python), ids=lambda cls: cls.__name__)
 def test_bytes_are_those_of_kafka_python(cls: type[Message]) -> None:

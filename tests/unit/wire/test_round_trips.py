@@ -33,6 +33,7 @@ def plain(o: Any) -> Any:
     return bytes(o) if isinstance(o, memoryview) else o
 
 
+@pytest.mark.rows(170, seconds=0.1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cls", EVERY, ids=lambda cls: cls.__name__)
 def test_every_version_survives_a_round_trip_from_any_buffer(cls: type[Message]) -> None:
