@@ -69,7 +69,7 @@ def test_a_class_can_derive_from_a_client_and_from_what_has_another_metaclass(ki
     class Reads(Protocol):
         def read(self) -> int: ...
 
-    class Own(kind, Reads, abc.ABC):  # type: ignore[misc]
+    class Own(kind, Reads, abc.ABC):  # type: ignore[misc]  # mypy follows no class of a parameter
         @abc.abstractmethod
         def work(self) -> int: ...
 
