@@ -308,6 +308,20 @@ def test_a_batch_whose_partition_is_gone_fails_for_that_and_not_for_an_earlier_r
     assert "STORAGE" not in str(batch.error)
 
 
+def test_a_batch_whose_cluster_was_replaced_by_one_without_its_topic_says_so() -> None:
+    made = sender(delivery_timeout_ms=500)
+    node = MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)
+    missing = MetadataResponse.MetadataResponseTopic(name=TOPIC, error_code=codes.UNKNOWN_TOPIC_OR_PARTITION)
+    batches = [outgoing(0, deadline_ms=500), outgoing(1, deadline_ms=900)]
+    for batch, cluster_id in zip(batches, ("A", "B"), strict=True):
+        made.metadata.update(MetadataResponse(cluster_id=cluster_id, brokers=[node], topics=[missing]))
+        made.add(batch)
+        made.expire(batch.deadline_ms)
+        assert "UNKNOWN_TOPIC_OR_PARTITION" in str(batch.error)
+    said = ["belong to cluster B, and those before to cluster A" in str(batch.error) for batch in batches]
+    assert said == [False, True]
+
+
 def test_batches_that_end_behind_another_say_why_that_one_was_not_written() -> None:
     made, broker = sender(delivery_timeout_ms=500), Broker()
     batches = [outgoing(number, deadline_ms=500) for number in range(4)]

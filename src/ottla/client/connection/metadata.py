@@ -70,6 +70,8 @@ class Metadata:
         self.nodes: dict[int, Node] = {}
         self.topics: dict[str, TopicInfo] = {}
         self.cluster_id: str | None = None
+        self.other_cluster: str | None = None
+        """The sentence about the last change to the brokers of another cluster."""
         self.controller_id = NO_LEADER
         self.version = 0
 
@@ -78,6 +80,7 @@ class Metadata:
 
         With `whole`, all topics were requested, so topics that are not in the response are removed from the cache.
         """
+        self.other_cluster = self.describe_other_cluster(answer) or self.other_cluster
         if answer.brokers:
             self.nodes = {node.node_id: Node(node.node_id, node.host, node.port, node.rack) for node in answer.brokers}
         self.cluster_id = answer.cluster_id

@@ -35,6 +35,8 @@ AFTER_GAP = (
     "and to send them again could write them twice."
 )
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
+_OF_OTHER_CLUSTERS = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID})
+"""The errors of topics that a cluster does not have, perhaps because it has taken the place of another one."""
 
 
 class Send(NamedTuple):
@@ -288,6 +290,8 @@ class Sender:
 
     def _too_late(self, cause: KafkaError | None, otherwise: str = UNLED) -> TimedOut:
         why = f"; the last error was: {cause}" if cause else f", {otherwise}."
+        if cause is not None and cause.code in _OF_OTHER_CLUSTERS and self.metadata.other_cluster is not None:
+            why += f" {self.metadata.other_cluster}"
         return TimedOut(f"The records were not acknowledged within delivery_timeout_ms={self.settings.delivery_timeout_ms}{why}")
 
     def expire(self, now_ms: int) -> None:
