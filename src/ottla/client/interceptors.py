@@ -44,7 +44,8 @@ class OnAcknowledgement(Protocol):
 class OnConsume(Protocol):
     """An interceptor that gets records before the user does, and returns the records that the user gets.
 
-    The records are of one partition: all that one `poll` takes from it, or one at a time in an iteration.
+    The records are of one partition: all that one `poll` takes from it, or one at a time in an iteration. `batches` and `columns`
+    pass records of bytes, of which some can be left out, and none replaced.
     """
 
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]: ...

@@ -164,7 +164,7 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
         self._statistics = statistics_of(made.settings)
         self._interception = Interception(ProducerInterceptors(made.settings.interceptors))
         if made.settings.interceptors:
-            self.__dict__["send"] = self._send_intercepted
+            self.__dict__.update(send=self._send_intercepted, send_rows=self._send_rows_intercepted)
 
     async def start(self) -> Self:
         """Start the producer without a `with` statement. Connections are opened when first needed."""
@@ -238,10 +238,18 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
         return delivery
 
     async def _send_intercepted(
-        self, topic: str, value: Any = None, *, on_delivery: OnDelivery | None = None, **fields: Any
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> Delivery:
         """Do what `send` does, with interceptors."""
-        record = self._interception.replace(ProducerRecord(topic, value, **fields))
+        record = self._interception.replace(ProducerRecord(topic, value, key, partition, headers, timestamp_ms))
         rest = {"key": record.key, "partition": record.partition, "headers": record.headers, "timestamp_ms": record.timestamp_ms}
         try:
             delivery = await AsyncProducer.send(self, record.topic, record.value, on_delivery=on_delivery, **rest)
@@ -250,6 +258,27 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
             raise
         self._interception.watch(record, delivery)
         return delivery
+
+    async def _send_rows_intercepted(
+        self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
+    ) -> list[SentRows]:
+        """Do what `send_rows` does, with interceptors."""
+        self._driver.check_rows(rows)
+        groups = self._interception.replace_rows(topic, rows, start, rows.row_count if stop is None else stop, partition)
+        sent: list[SentRows] = []
+        while groups:
+            group = groups[0]
+            try:
+                queued = await AsyncProducer.send_rows(self, group.topic, group.rows, partition=group.partition)
+            except BaseException as error:
+                self._interception.refuse_rows(groups, error)
+                raise
+            del groups[0]
+            sent += self._interception.watch_rows(group, queued)
+            if sum(len(numbers) for _, numbers in queued) < group.rows.row_count:
+                break
+        self._interception.refuse_rows(groups)
+        return sent
 
     async def send_rows(
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None

@@ -1,12 +1,18 @@
-"""The calls of a producer's interceptors around `send`. The `send` of a producer without interceptors does not check for them."""
+"""The calls of a producer's interceptors around `send` and `send_rows`. A producer without interceptors does not check for them."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ottla.client.errors import KafkaError
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
-from ottla.net.client.producer.delivery import Delivery
+from ottla.client.producer.intercepted_rows import RowGroup, grouped, records_of
+from ottla.net.client.producer.delivery import Delivery, SentRows
+from ottla.records.batches.rows import Rows
+
+NOT_QUEUED = "The record was not queued, because it or a record before it could not be queued: send it again."
 
 
 class Interception:
@@ -33,6 +39,33 @@ class Interception:
             cause, error = error, KafkaError(f"send() raised {type(error).__name__}: {error}")
             error.__cause__ = cause
         self._interceptors.on_acknowledgement(record, None, error)
+
+    def replace_rows(self, topic: str, rows: Rows, start: int, stop: int, partition: int | None) -> list[RowGroup]:
+        """Return the rows that are sent in place of these. Raises the exceptions of `send` for a record that cannot be sent."""
+        records = [self.replace(record) for record in records_of(topic, rows, start, stop, partition)]
+        try:
+            return grouped(records, start, time.time_ns() // 1_000_000)
+        except BaseException as error:
+            self._refuse_all(records, error)
+            raise
+
+    def watch_rows(self, group: RowGroup, sent: Sequence[SentRows]) -> list[SentRows]:
+        """Pass on the outcomes of a group's records, once they are written or have failed. Return their own numbers of rows."""
+        queued: set[int] = set()
+        for delivery, numbers in sent:
+            queued.update(numbers)
+            for index, number in enumerate(numbers, delivery.index):
+                self.watch(group.records[number], Delivery(delivery.batch, index))
+        self._refuse_all((record for number, record in enumerate(group.records) if number not in queued), KafkaError(NOT_QUEUED))
+        return [SentRows(delivery, [group.first + number for number in numbers]) for delivery, numbers in sent]
+
+    def refuse_rows(self, groups: Sequence[RowGroup], error: BaseException | None = None) -> None:
+        """Pass on that the records of these groups were not queued."""
+        self._refuse_all((record for group in groups for record in group.records), error or KafkaError(NOT_QUEUED))
+
+    def _refuse_all(self, records: Iterable[ProducerRecord], error: BaseException) -> None:
+        for record in records:
+            self.refuse(record, error)
 
     def close(self) -> None:
         self._interceptors.close()
