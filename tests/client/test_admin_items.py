@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -12,28 +11,17 @@ import pytest
 import ottla
 from ottla.client.types import EARLIEST_PENDING_UPLOAD_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from ottla.net.client.cluster import ClusterLinks
-from ottla.net.client.link import Link
-from ottla.wire.apis import API
-from ottla.wire.schema import Message
 from tests.support.peers import Peer
+from tests.support.sent_requests import SentRequests, count_requests
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 Unique = Callable[[str], str]
-Sent = Counter[tuple[str, str]]
 
 
 @pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+def sent(monkeypatch: pytest.MonkeyPatch) -> SentRequests:
     """The requests of all clients of the test's process, by address and API."""
-    counts: Sent = Counter()
-    send = Link.send
-
-    def count(link: Link, body: Message, most: int | None = None) -> asyncio.Future[Message]:
-        counts[link.where, API[body.WIRE.key].name] += 1
-        return send(link, body, most)
-
-    monkeypatch.setattr(Link, "send", count)
-    return counts
+    return count_requests(monkeypatch)
 
 
 def test_one_bad_topic_among_a_hundred_hides_no_other(admin: ottla.Admin, unique: Unique) -> None:
@@ -54,7 +42,7 @@ def test_one_bad_topic_among_a_hundred_hides_no_other(admin: ottla.Admin, unique
     assert not {*names} & {*admin.list_topics()}
 
 
-def test_a_thousand_names_take_few_requests(admin: ottla.Admin, unique: Unique, sent: Sent) -> None:
+def test_a_thousand_names_take_few_requests(admin: ottla.Admin, unique: Unique, sent: SentRequests) -> None:
     names = [unique(f"none-{number}") for number in range(1_000)]
     described = admin.describe_topics(*names, check=False)
     assert (len(described), list(described.errors)) == (0, names)
@@ -64,7 +52,7 @@ def test_a_thousand_names_take_few_requests(admin: ottla.Admin, unique: Unique, 
 
 
 def test_a_hundred_groups_take_one_request_of_each_kind(
-    broker: Peer, admin: ottla.Admin, topic: str, unique: Unique, sent: Sent
+    broker: Peer, admin: ottla.Admin, topic: str, unique: Unique, sent: SentRequests
 ) -> None:
     names = [unique(f"group-{number}") for number in range(100)]
     for name in names[:3]:
@@ -81,7 +69,7 @@ def test_a_hundred_groups_take_one_request_of_each_kind(
     }
 
 
-def test_nothing_and_the_same_name_twice_are_asked_once_or_not_at_all(admin: ottla.Admin, topic: str, sent: Sent) -> None:
+def test_nothing_and_the_same_name_twice_are_asked_once_or_not_at_all(admin: ottla.Admin, topic: str, sent: SentRequests) -> None:
     empty = (admin.describe_topics(), admin.describe_groups(), admin.delete_topics(), admin.create_acls([]))
     assert not any(empty)
     assert not sent
