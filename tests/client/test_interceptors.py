@@ -124,7 +124,7 @@ class Sieve:
         self.replaces = replaces
         self.consumed: list[bytes | None] = []
 
-    def on_consume(self, records: list[ottla.ConsumerRecord[bytes, bytes]]) -> list[ottla.ConsumerRecord[bytes, bytes]]:
+    def on_consume(self, records: list[ottla.ConsumerRecord[Any, Any]]) -> list[ottla.ConsumerRecord[Any, Any]]:
         self.consumed += [record.value for record in records]
         if self.replaces:
             return [ottla.ConsumerRecord(*record) if record.value == b"5" else record for record in records]
@@ -136,6 +136,10 @@ def fill_ten(broker: Peer, topic: str) -> None:
         producer.send_values(topic, [b"%d" % number for number in range(10)], partition=0)
 
 
+def sieving(broker: Peer, topic: str, sieve: Sieve) -> ottla.Consumer[bytes, bytes]:
+    return ottla.Consumer(topic, bootstrap_servers=broker.address, auto_offset_reset="earliest", interceptors=[sieve])
+
+
 @pytest.mark.parametrize("form", ["batches", "typed", "columns"])
 def test_records_that_are_read_many_at_a_time_pass_interceptors_which_can_leave_some_out(
     broker: Peer, topic: str, form: str
@@ -143,14 +147,13 @@ def test_records_that_are_read_many_at_a_time_pass_interceptors_which_can_leave_
     arrow = pytest.importorskip("pyarrow")
     fill_ten(broker, topic)
     sieve = Sieve()
-    settings = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest"}
-    with ottla.Consumer(topic, interceptors=[sieve], **settings) as consumer:
+    with sieving(broker, topic, sieve) as consumer:
         ends = consumer.end_offsets([(topic, 0)])
         if form == "typed":
-            typed = {"value_format": "json", "value_schema": arrow.schema([("n", arrow.int64())])}
+            schema = arrow.schema([("n", arrow.int64())])
             for _ in range(2):  # "1", the first record that is kept, is no object of JSON
                 with pytest.raises(ottla.DeserializationFailed, match="offset 1"):
-                    next(consumer.batches(20_000, until=ends, **typed))
+                    next(consumer.batches(20_000, until=ends, value_format="json", value_schema=schema))
         elif form == "batches":
             assert [value for batch in consumer.batches(until=ends) for value in batch["value"].to_pylist()] == KEPT
         else:
@@ -162,9 +165,8 @@ def test_records_that_are_read_many_at_a_time_pass_interceptors_which_can_leave_
 
 def test_interceptors_that_replace_records_of_columns_are_refused(broker: Peer, topic: str) -> None:
     fill_ten(broker, topic)
-    settings = {"bootstrap_servers": broker.address, "auto_offset_reset": "earliest"}
     with (
-        ottla.Consumer(topic, interceptors=[Sieve(replaces=True)], **settings) as consumer,
+        sieving(broker, topic, Sieve(replaces=True)) as consumer,
         pytest.raises(ottla.KafkaError, match=r"replaced records of batches\(\) or columns\(\)"),
     ):
         next(consumer.columns(timeout_ms=10_000))

@@ -42,11 +42,11 @@ class InterceptingCursor(DeserializingCursor):
         for record in super().each():
             yield from self._interceptors.on_consume([record])
 
-    def peek_columns(self) -> list[Columns]:
+    def peek_columns(self, *, joined: bool = True) -> list[Columns]:
         """Return the columns of the records that interceptors keep. Raises `KafkaError` if they have replaced one."""
-        return [kept for columns in super().peek_columns() for kept in self._passed(columns)]
+        return [kept for columns in super().peek_columns(joined=joined) for kept in self._select(columns)]
 
-    def _passed(self, columns: Columns) -> Iterator[Columns]:
+    def _select(self, columns: Columns) -> Iterator[Columns]:
         records: list[ConsumerRecord] = columns.records(self.where)
         fresh = [record for record in records if record.offset >= self._passed_offset]
         if fresh:

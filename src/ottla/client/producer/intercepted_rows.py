@@ -36,7 +36,7 @@ def records_of(topic: str, rows: Rows, start: int, stop: int, partition: int | N
             yield ProducerRecord(topic, record.value, record.key, partition, list(record.headers), record.timestamp)
 
 
-def grouped(records: Sequence[ProducerRecord], first: int, now_ms: int) -> list[RowGroup]:
+def group_records(records: Sequence[ProducerRecord], first: int, now_ms: int) -> list[RowGroup]:
     """Return records as rows. `first` is the number of the first record. Raises the exceptions of `send` for a wrong field."""
     made: list[RowGroup] = []
     for (topic, partition), some in groupby(records, lambda record: (topic_name(record.topic), record.partition)):

@@ -169,7 +169,7 @@ class Link(asyncio.BufferedProtocol):
                 if not release:
                     await link._begin(intended)
                 if security is not None and security.uses_sasl:
-                    session = Session(security, host, link.where, link._send_now, link._fail, link._renewed)
+                    session = Session(security, host, link.where, link._send_now, link._fail, link._note_renewal)
                     await session.begin()
                     link._session = session
         except TimeoutError as error:
@@ -185,7 +185,7 @@ class Link(asyncio.BufferedProtocol):
             raise
         return link
 
-    def _renewed(self, latency_ms: float | None) -> None:
+    def _note_renewal(self, latency_ms: float | None) -> None:
         if self.when_renewed is not None:
             self.when_renewed(latency_ms)
 

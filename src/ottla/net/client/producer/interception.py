@@ -8,7 +8,7 @@ from functools import partial
 
 from ottla.client.errors import KafkaError
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
-from ottla.client.producer.intercepted_rows import RowGroup, grouped, records_of
+from ottla.client.producer.intercepted_rows import RowGroup, group_records, records_of
 from ottla.net.client.producer.delivery import Delivery, SentRows
 from ottla.records.batches.rows import Rows
 
@@ -44,7 +44,7 @@ class Interception:
         """Return the rows that are sent in place of these. Raises the exceptions of `send` for a record that cannot be sent."""
         records = [self.replace(record) for record in records_of(topic, rows, start, stop, partition)]
         try:
-            return grouped(records, start, time.time_ns() // 1_000_000)
+            return group_records(records, start, time.time_ns() // 1_000_000)
         except BaseException as error:
             self._refuse_all(records, error)
             raise
