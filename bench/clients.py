@@ -1,8 +1,11 @@
 """Ottla's clients beside confluent-kafka, aiokafka and kafka-python: `make bench-clients`, and part of `make bench`.
 
     python -m bench.clients [--rounds 3] [--seconds 420] [--only iterate] [--no-kafka]
+    python -m bench.clients --serve            prints the options --running NAME=ADDRESS=PID of filled brokers, until its input ends
+    python -m bench.clients --running Ottla=127.0.0.1:9092=123 --only "send 1 KB"
 
 Each client does each task in a process of its own, in turn, with the brokers of Ottla and of Apache Kafka. The page shows medians.
+The second form starts brokers alone, so that the third can measure single rows in a quiet minute.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +38,22 @@ JOB_S = 120
 SECONDS = 420
 SLOW = {"aiokafka": 8, "kafka-python": 16}
 """By how much less these clients do, so that they take about as long."""
+
+
+class Running(NamedTuple):
+    """A broker that another process has started and filled."""
+
+    name: str
+    address: str
+    pid: int
+
+    @classmethod
+    def parse(cls, text: str) -> Running:
+        name, address, pid = text.split("=")
+        return cls(name, address, int(pid))
+
+    def __str__(self) -> str:
+        return f"--running '{self.name}={self.address}={self.pid}'"
 
 
 class Wanted(NamedTuple):
@@ -80,7 +100,7 @@ class Sizes:
         return Sizes(self.sent // by, self.queued // by, self.read // by, max(200, self.latencies // by), self.waiting // by)
 
 
-def row_jobs(server: Server, sizes: Sizes) -> Iterator[tuple[str, Job]]:
+def row_jobs(server: Server | Running, sizes: Sizes) -> Iterator[tuple[str, Job]]:
     """Yield the name of each row, and its job without a client."""
     base = Job("", "", server.address, "written", 0)
     for size, label in SIZES.items():
@@ -115,7 +135,7 @@ def client_jobs(job: Job) -> Iterator[Job]:
             yield replace(job, client=client, count=job.count // slower)
 
 
-def fill(server: Server, sizes: Sizes) -> None:
+def fill(server: Server | Running, sizes: Sizes) -> None:
     """Make the topics, and write the records that are read."""
     import pyarrow
 
@@ -140,15 +160,15 @@ def run(job: Job) -> Figures:
     return figures
 
 
-def measure(server: Server, results: Results, sizes: Sizes, *, rounds: int, seconds: float, only: str) -> int:
-    """Add the figures of all rounds to `results`. Begin no round that would not end within `seconds`. Return their number."""
-    fill(server, sizes)
+def measure(server: Server | Running, results: Results, sizes: Sizes, wanted: argparse.Namespace) -> int:
+    """Add the figures of all rounds to `results`. Begin no round that would not end in time. Return their number."""
+    rounds, seconds = wanted.rounds, wanted.seconds
     began, done = time.monotonic(), 0
     while done < rounds and (time.monotonic() - began) * (done + 1) / max(done, 1) <= seconds:
-        for name, wanted in row_jobs(server, sizes):
-            if not name.startswith(only):
+        for name, row in row_jobs(server, sizes):
+            if not name.startswith(tuple(wanted.only)):
                 continue
-            jobs = list(client_jobs(wanted))
+            jobs = list(client_jobs(row))
             for job in jobs if done % 2 else reversed(jobs):
                 results.add(job.client, {f"{name}, {unit}": value for unit, value in run(job).items()})
         done += 1
@@ -214,7 +234,13 @@ def options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--seconds", type=float, default=SECONDS, help=f"no round begins that ends later (default {SECONDS}, each broker)"
     )
     parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every job N times smaller")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only rows whose names begin with this text")
+    parser.add_argument(
+        "--only", nargs="+", default=[""], metavar="TEXT", help="only rows whose names begin with one of these texts"
+    )
+    parser.add_argument("--serve", action="store_true", help="start and fill brokers, without measuring anything")
+    parser.add_argument(
+        "--running", type=Running.parse, action="append", metavar="NAME=ADDRESS=PID", help="measure with this broker"
+    )
     parser.add_argument("--no-kafka", action="store_true", help="measure with Ottla's broker alone")
     parser.add_argument("--to", type=Path, default=RESULTS, help="the page to write")
     return parser.parse_args(argv)
@@ -228,17 +254,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("Measured without a raised priority, which needs rights.", file=sys.stderr)
     tables, said = {}, notes()
     sizes = Sizes().divided(wanted.divide)
-    for make in (Ottla,) if wanted.no_kafka else (Ottla, Kafka):
-        try:
-            with make() as server:
-                results = Results(list(CLIENTS))
-                rounds = measure(server, results, sizes, rounds=wanted.rounds, seconds=wanted.seconds, only=wanted.only)
-                tables[f"{server.name}, {rounds} round{'s' * (rounds != 1)}"] = table(results)
-        except Unavailable as missing:
-            said.append(f"Measured without Apache Kafka: {missing}.")
+    with ExitStack() as stack:
+        for server in wanted.running or started(stack, sizes, said, with_kafka=not wanted.no_kafka):
+            if wanted.serve:
+                print(Running(server.name, server.address, server.pid), flush=True)
+                continue
+            results = Results(list(CLIENTS))
+            rounds = measure(server, results, sizes, wanted)
+            tables[f"{server.name}, {rounds} round{'s' * (rounds != 1)}"] = table(results)
+            stack.close()  # an idle broker costs something too
+        if wanted.serve:
+            sys.stdin.read()
+            return 0
     wanted.to.write_text(page(tables, said), encoding="utf-8")
     print(wanted.to.read_text(encoding="utf-8"))
     return 0
+
+
+def started(stack: ExitStack, sizes: Sizes, said: list[str], *, with_kafka: bool) -> Iterator[Server]:
+    """Yield each broker once it is filled. `stack` stops it. Note in `said` why there is no other."""
+    makers: list[Callable[[], Server]] = [Ottla, Kafka] if with_kafka else [Ottla]
+    for make in makers:
+        try:
+            server = stack.enter_context(make())
+        except Unavailable as missing:
+            said.append(f"Measured without Apache Kafka: {missing}.")
+            continue
+        fill(server, sizes)
+        yield server
 
 
 if __name__ == "__main__":

@@ -116,6 +116,7 @@ def options() -> argparse.Namespace:
 
 def main() -> int:
     chosen = options()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it, and so would their children
     try:
         java()
     except Unavailable as missing:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from bench.client_jobs import TASKS, Job
-from bench.clients import GOALS, Wanted, client_jobs, table, verdicts
+from bench.clients import GOALS, Running, Wanted, client_jobs, options, table, verdicts
 from bench.report import Results
 
 FIGURES = {"ottla": 30.0, "confluent-kafka": 10.0, "aiokafka": 7.0}
@@ -49,3 +51,9 @@ def test_a_line_has_the_medians_of_all_clients_and_the_ratio_to_confluent_kafka(
         results.add(client, {"iterate 1 KB, records/s": value})
     line = table(results).splitlines()[-1]
     assert line == "| iterate 1 KB, records/s | 30 | 10 | 7 | - | 3.00 | ≥ 3 times confluent-kafka: reached |"
+
+
+def test_the_options_of_brokers_that_run_are_those_that_serve_prints() -> None:
+    kafka = Running("Apache Kafka 4.3.0", "127.0.0.1:9092", 17)
+    chosen = options([*shlex.split(str(kafka)), "--only", "send 1 KB", "start"])
+    assert (chosen.running, chosen.only) == ([kafka], ["send 1 KB", "start"])

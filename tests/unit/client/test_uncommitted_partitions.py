@@ -68,6 +68,6 @@ def test_what_is_given_up_with_an_aborted_transaction_is_not_lost(made: Uncommit
     made.hand_out(A, 9)
     made.remove([A])
     made.hand_out(B, 9)
-    made.give_up([B])
+    made.abandon([B])
     made.remove([B])
     assert made.pop_lost() == []

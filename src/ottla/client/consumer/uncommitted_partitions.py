@@ -46,7 +46,7 @@ class UncommittedPartitions:
         for where in partitions:
             self._confirmed.pop(where, None)
 
-    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+    def abandon(self, partitions: Iterable[TopicPartition]) -> None:
         """Record that the user has given up all that was made of the records of these partitions, and of lost ones."""
         self._lost.clear()
         for where in partitions:

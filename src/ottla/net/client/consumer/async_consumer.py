@@ -683,7 +683,7 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
             else:
                 self._assignment.begin_uncommitted(where)
         self._progress.drop(wanted)
-        self._uncommitted.give_up(wanted)
+        self._uncommitted.abandon(wanted)
         self._reader.pump()
 
     def pause(self, *partitions: Partition) -> None:
