@@ -86,7 +86,8 @@ def _parts(kind: str) -> list[Part]:
     bases = [base.id for base in client.client.bases if isinstance(base, ast.Name)]
     modules = {name.name: str(node.module) for node in client.tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
     folder = f"ottla.net.client.{kind}."
-    return [client, *(_part(FOLDER / kind / f"{modules[base].removeprefix(folder)}.py", base) for base in bases)]
+    own = [base for base in bases if modules[base].startswith(folder)]
+    return [client, *(_part(FOLDER / kind / f"{modules[base].removeprefix(folder)}.py", base) for base in own)]
 
 
 def page(kind: str) -> str:

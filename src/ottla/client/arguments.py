@@ -49,7 +49,7 @@ def check_subscription(topics: Sequence[object], pattern: object) -> re.Pattern[
     Raises `TypeError`, `SettingError`.
     """
     if any(isinstance(each, SubscriptionPattern) for each in (*topics, pattern)):
-        return _resolved_there(*topics, *(() if pattern is None else (pattern,)))
+        return _check_coordinator_pattern(*topics, *(() if pattern is None else (pattern,)))
     for name in topics:
         topic_name(name)
     if pattern is None:
@@ -64,7 +64,7 @@ def check_subscription(topics: Sequence[object], pattern: object) -> re.Pattern[
         raise SettingError(f"pattern {pattern!r} is not a regular expression: {error}.") from None
 
 
-def _resolved_there(first: object, *others: object) -> SubscriptionPattern:
+def _check_coordinator_pattern(first: object, *others: object) -> SubscriptionPattern:
     """Return a `SubscriptionPattern` that is the only argument of subscribe(). Raises `TypeError`, `SettingError`."""
     if others or not isinstance(first, SubscriptionPattern):
         raise SettingError("subscribe() takes one SubscriptionPattern and nothing else: add the other topics to its pattern.")

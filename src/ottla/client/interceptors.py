@@ -51,7 +51,7 @@ class OnConsume(Protocol):
     def on_consume(self, records: list[ConsumerRecord[Any, Any]]) -> list[ConsumerRecord[Any, Any]]: ...
 
 
-class OnCommitted(Protocol):
+class OnCommit(Protocol):
     """An interceptor that gets offsets after they were committed, on the client's thread."""
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None: ...
@@ -59,7 +59,7 @@ class OnCommitted(Protocol):
 
 ProducerInterceptor: TypeAlias = OnSend | OnAcknowledgement
 """An object with `on_send`, `on_acknowledgement` or both, and perhaps `close`, which is called when the producer is closed."""
-ConsumerInterceptor: TypeAlias = OnConsume | OnCommitted
+ConsumerInterceptor: TypeAlias = OnConsume | OnCommit
 """An object with `on_consume`, `on_commit` or both, and perhaps `close`, which is called when the consumer is closed."""
 
 PRODUCER_METHODS = ("on_send", "on_acknowledgement")

@@ -13,8 +13,8 @@ from ottla.client.connection.frames import (
     MAX_KEPT_BYTES,
     RARE_AFTER,
     STAGING_BYTES,
+    FrameBuffers,
     FrameReader,
-    LargeBuffers,
 )
 from ottla.client.errors import ConnectionFailed
 from ottla.ports import Buffer
@@ -68,7 +68,7 @@ def test_a_size_that_cannot_be_ends_the_connection(size: int) -> None:
 
 
 def test_a_large_buffer_is_used_again_only_once_no_view_of_it_is_left() -> None:
-    buffers = LargeBuffers()
+    buffers = FrameBuffers()
     first = buffers.allocate(500_000)
     before, part = id(first.obj), first[10:20]
     del first
@@ -80,7 +80,7 @@ def test_a_large_buffer_is_used_again_only_once_no_view_of_it_is_left() -> None:
 
 
 def test_a_buffer_much_larger_than_the_frame_is_not_held_up_by_it() -> None:
-    buffers = LargeBuffers()
+    buffers = FrameBuffers()
     large = id(buffers.allocate(4_000_000).obj)
     assert id(buffers.allocate(100_000).obj) != large
 
@@ -131,7 +131,7 @@ def test_the_room_of_large_frames_is_kept_over_a_few_small_ones() -> None:
 
 
 def test_a_buffer_is_used_again_once_nobody_has_a_view_of_it() -> None:
-    buffers = LargeBuffers()
+    buffers = FrameBuffers()
     first = buffers.allocate(1 << 20)
     second = buffers.allocate(1 << 20)
     own = [view.obj for view in (first, second)]
@@ -142,7 +142,7 @@ def test_a_buffer_is_used_again_once_nobody_has_a_view_of_it() -> None:
 
 def test_kept_buffers_are_limited_in_number_and_size() -> None:
     for size, most in ((1 << 20, KEPT_BUFFERS), (5 << 20, 3), (MAX_KEPT_BYTES + 1, 0)):
-        buffers = LargeBuffers()
+        buffers = FrameBuffers()
         views = [buffers.allocate(size) for _ in range(KEPT_BUFFERS + 2)]
         own = [view.obj for view in views]  # kept alive: no other object gets its id
         for view in views:

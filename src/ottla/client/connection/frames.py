@@ -21,7 +21,7 @@ RARE_AFTER = 32
 """The number of consecutive small frames after which no large buffers are kept: large frames are rare then."""
 
 
-class LargeBuffers:
+class FrameBuffers:
     """Reusable buffers for large frames. A few buffers are kept, and each is reused once no view of its memory is left.
 
     New memory costs the system more than receiving into it, because the system fills every page with zeroes first.
@@ -71,7 +71,7 @@ class FrameReader:
         self._staging = bytearray(STAGING_BYTES)
         self._start = self._end = 0
         self._large: memoryview | None = None
-        self._buffers = LargeBuffers()
+        self._buffers = FrameBuffers()
         self._large_filled = 0
         self._small_in_a_row = RARE_AFTER
         self._least_frame_bytes, self._max_frame_bytes = least_frame_bytes, max_frame_bytes

@@ -129,7 +129,7 @@ class Fetcher:
     _errors: dict[TopicPartition, KafkaError] = field(default_factory=dict)
     _raised: set[TopicPartition] = field(default_factory=set)
     """The partitions whose current error was raised, and which are fetched again."""
-    _told: dict[TopicPartition, str] = field(default_factory=dict)
+    _last_raised: dict[TopicPartition, str] = field(default_factory=dict)
     """The text of each partition's last raised error, kept while the error lasts."""
     _missing_since_ms: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -174,7 +174,7 @@ class Fetcher:
     def _clear_error(self, where: TopicPartition) -> None:
         if self._errors.pop(where, None) is not None:
             self._raised.discard(where)
-            self._told.pop(where, None)
+            self._last_raised.pop(where, None)
 
     def error(self, where: TopicPartition) -> KafkaError | None:
         """Return the error that `next_chunk` raises for a partition, or None."""
@@ -433,14 +433,14 @@ class Fetcher:
 
     def _is_new(self, where: TopicPartition) -> bool:
         """Return whether the error of a partition was not raised yet. An old error does not delay records of other partitions."""
-        return self._told.get(where) != str(self._errors[where]) and not self._readings[where].paused
+        return self._last_raised.get(where) != str(self._errors[where]) and not self._readings[where].paused
 
     def _raise_error(self, wanted: Callable[[TopicPartition], bool]) -> None:
         """Raise, and remember, the first error whose partition is `wanted`. Errors of paused partitions wait."""
         for where, error in self._errors.items():
             if wanted(where) and not self._readings[where].paused:
                 self._raised.add(where)
-                self._told[where] = str(error)
+                self._last_raised[where] = str(error)
                 raise error.with_traceback(None)
 
     @property

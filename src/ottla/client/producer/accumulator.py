@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from ottla.client.arguments import short_repr, whole
 from ottla.client.errors import BrokerError, KafkaError, SettingError
+from ottla.client.producer.batch_buffers import BatchBuffers
 from ottla.client.producer.partitioner import UNKNOWN, Partitioner
-from ottla.client.producer.spare_buffers import SpareBuffers
 from ottla.client.types import RecordMetadata, TopicPartition
 from ottla.records.batches.builder import NO_ROWS, encode_headers
 from ottla.records.batches.columns import open_batches
@@ -236,7 +236,7 @@ class Accumulator:
         self._check = check
         self._lock: AbstractContextManager[object] = nullcontext() if lock is None else lock
         self._open_new = opener
-        self._spare = SpareBuffers()
+        self._spare = BatchBuffers()
         self._appender = RecordAppender(
             clock,
             self._lock,

@@ -39,7 +39,7 @@ class Losses:
         """Count records of a batch, by default all, that are about to fail with `error`, each until a caller reads its outcome."""
         topic, others = batch.where.topic, batch.on_error_raised
         failing = range(batch.record_count) if indexes is None else indexes
-        told: set[int] = set()
+        reported: set[int] = set()
         with self._lock:
             tally = self._tally
             tally.error = tally.error or error
@@ -51,8 +51,8 @@ class Losses:
                     others(index)
                 return
             with self._lock:
-                if index not in told:
-                    told.add(index)
+                if index not in reported:
+                    reported.add(index)
                     tally.topics[topic] -= 1
 
         batch.on_error_raised = report

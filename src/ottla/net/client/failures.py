@@ -77,19 +77,19 @@ def not_secured(where: str, error: ssl.SSLError) -> AuthenticationFailed | Conne
     if isinstance(error, ssl.SSLCertVerificationError):
         return AuthenticationFailed(_not_trusted(where, error))
     reason = (error.reason or str(error)).upper()
-    told = re.sub("^(sslv3|tlsv1[0-9]*) ", "", reason.replace("_", " ").lower())
+    why = re.sub("^(sslv3|tlsv1[0-9]*) ", "", reason.replace("_", " ").lower())
     if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER_FAILURE" in reason:
         return AuthenticationFailed(
             f"{where} does not speak TLS: set security_protocol to PLAINTEXT or SASL_PLAINTEXT, or name a listener with TLS."
         )
     if "PROTOCOL_VERSION" in reason or "NO_PROTOCOLS" in reason:
-        return AuthenticationFailed(f"{where} supports no TLS version of ssl_enabled_protocols ({told}): add another one.")
+        return AuthenticationFailed(f"{where} supports no TLS version of ssl_enabled_protocols ({why}): add another one.")
     if "ALERT" in reason:
         return AuthenticationFailed(
-            f"{where} ended the TLS handshake ({told}): it asks for a certificate that it trusts, from ssl_keystore_location, "
+            f"{where} ended the TLS handshake ({why}): it asks for a certificate that it trusts, from ssl_keystore_location, "
             "or ciphers that ssl_cipher_suites leaves out."
         )
-    return ConnectionFailed(f"The connection to {where} broke: TLS failed ({told}).")
+    return ConnectionFailed(f"The connection to {where} broke: TLS failed ({why}).")
 
 
 def _not_trusted(where: str, error: ssl.SSLCertVerificationError) -> str:

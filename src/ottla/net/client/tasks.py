@@ -19,7 +19,7 @@ class Tasks:
         self._running: set[asyncio.Task[None]] = set()
         self._broke = broke
         self._cause: BaseException | None = None
-        self._told = False
+        self._is_raised = False
 
     def spawn(self, work: Coroutine[object, None, None]) -> asyncio.Task[None]:
         """Run a coroutine in the background."""
@@ -83,14 +83,14 @@ class Tasks:
         """Raise the error that ended the client, if any: the first time unchanged, and afterwards as the cause of `Closed`."""
         if self._cause is None:
             return
-        if self._told:
+        if self._is_raised:
             raise self.end_error()
-        self._told = True
+        self._is_raised = True
         raise self._cause
 
-    def check_untold(self) -> None:
+    def check_unraised(self) -> None:
         """Raise the error that ended the client, unless an earlier call has already raised it."""
-        if not self._told:
+        if not self._is_raised:
             self.check()
 
     async def cancel(self) -> None:

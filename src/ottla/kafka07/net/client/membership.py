@@ -79,7 +79,7 @@ class MembershipDriver07:
     def user_is_busy(self, busy: bool) -> None:
         """Do nothing: a 0.7 member stays in the group while its session lives, even if the user polls late."""
 
-    async def lapse(self) -> None:
+    async def drop_if_expired(self) -> None:
         """Drop all partitions if ZooKeeper possibly ended the session, because other members can own them then.
 
         Called before records are returned to the user.
@@ -152,7 +152,7 @@ class MembershipDriver07:
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(1, min(times) - now_ms()) / 1000 if times else None):
                     await self._again.wait()
-            await self.lapse()
+            await self.drop_if_expired()
 
     async def _drop_lost(self, group: Group07) -> None:
         gone = sorted(self._adopted - group.owned)
@@ -240,7 +240,7 @@ class MembershipDriver07:
                         await finish_steps(self._group.leave())
 
     async def _lose_or_revoke(self) -> None:
-        await self.lapse()
+        await self.drop_if_expired()
         owned, self._adopted = sorted(self._adopted), set()
         if owned:
             await self._revoke(owned)

@@ -19,7 +19,7 @@ from ottla.client.consumer.cursor_opener import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
 from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
-from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
+from ottla.client.consumer.rebalance_listeners import CommitCallback, Listener
 from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
 from ottla.client.errors import CommitFailed, KafkaError, NotSupported, SettingError, WokenUp, raise_for
 from ottla.client.interceptors import ConsumerInterceptors
@@ -236,7 +236,7 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         if self._member is not None and self._settings.read_committed:
             await self._check_isolation()
         if isinstance(compiled, SubscriptionPattern):
-            self._subscription.subscribe_there(compiled)
+            self._subscription.subscribe_by_coordinator(compiled)
         else:
             await self._subscription.subscribe(tuple(map(str, topics)), compiled)
 
@@ -332,7 +332,7 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         self._progress.mark_processed()
         self._assignment.settle()
         if self._member is not None:
-            await self._member.lapse()
+            await self._member.drop_if_expired()
         if until is not self._until:
             self._set_ends(until)
         if self._iteration is not None and await self._has_ended(self._iteration):
@@ -538,7 +538,7 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
             await self._commits.commit(member, chosen)
 
     def commit_soon(
-        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: CommitCallback | None = None
     ) -> None:
         """Commit offsets as `commit` does, in the background and in the order of the calls. `close` waits for it.
 
@@ -754,7 +754,7 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         if finished and self._shutting is None and not self._is_gathering:
             self._progress.mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
-        self._tasks.check_untold()
+        self._tasks.check_unraised()
 
     def _begin_shutting(self) -> asyncio.Task[None]:
         self._closed = True

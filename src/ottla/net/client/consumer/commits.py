@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ottla.client.consumer.cursor import Progress
-from ottla.client.consumer.rebalance_listeners import OnCommit
+from ottla.client.consumer.rebalance_listeners import CommitCallback
 from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import OffsetAndMetadata, TopicPartition
@@ -41,7 +41,9 @@ class CommitDriver:
             await asyncio.wait([self._pending])  # an older commit must not follow this one
         await member.commit(offsets)
 
-    def begin(self, member: GroupMember, offsets: dict[TopicPartition, OffsetAndMetadata], on_commit: OnCommit | None) -> None:
+    def begin(
+        self, member: GroupMember, offsets: dict[TopicPartition, OffsetAndMetadata], on_commit: CommitCallback | None
+    ) -> None:
         """Commit offsets in the background, and then call `on_commit`. Without `on_commit`, log a failure."""
         self._pending = self._tasks.spawn(self._commit_after(self._pending, member, offsets, on_commit))
 
@@ -50,7 +52,7 @@ class CommitDriver:
         before: asyncio.Task[None] | None,
         member: GroupMember,
         offsets: dict[TopicPartition, OffsetAndMetadata],
-        on_commit: OnCommit | None,
+        on_commit: CommitCallback | None,
     ) -> None:
         if before is not None:
             await asyncio.wait([before])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from ottla.client.consumer.fetched_columns import FetchedColumns
-from ottla.client.consumer.rebalance_listeners import Listener, OnCommit
+from ottla.client.consumer.rebalance_listeners import CommitCallback, Listener
 from ottla.client.errors import KafkaError
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.registry import MetricsSnapshot
@@ -230,7 +230,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         self._background.run(self._async.commit(offsets))
 
     def commit_soon(
-        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: OnCommit | None = None
+        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: CommitCallback | None = None
     ) -> None:
         """Commit offsets as `commit` does, in the background and in the order of the calls. `close` waits for it.
 

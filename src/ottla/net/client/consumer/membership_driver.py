@@ -136,7 +136,7 @@ class MembershipDriver:
         if not busy:
             self._changed.set()
 
-    async def lapse(self) -> None:
+    async def drop_if_expired(self) -> None:
         """Do nothing, because the coordinator refuses requests of a member that was late."""
 
     def _of_consumer_protocol(self) -> ConsumerMembership:

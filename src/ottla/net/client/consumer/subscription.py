@@ -29,7 +29,7 @@ class SubscriptionDriver:
         self._assignment = assignment
         self.topics: list[str] = []
         self._pattern: re.Pattern[str] | None = None
-        self._resolved_there: SubscriptionPattern | None = None
+        self._coordinator_pattern: SubscriptionPattern | None = None
         """The pattern that the coordinator resolves, or None."""
         self._counts: dict[str, int] = {}
         """The partition counts of the topics when they were last subscribed to."""
@@ -37,24 +37,24 @@ class SubscriptionDriver:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.topics or self._pattern or self._resolved_there)
+        return not (self.topics or self._pattern or self._coordinator_pattern)
 
     def all_topics(self) -> set[str]:
         """Return the subscribed topics; with a pattern that the coordinator resolves, the topics of assigned partitions."""
-        if self._resolved_there is not None:
+        if self._coordinator_pattern is not None:
             return {where.topic for where in self._assignment.partitions()}
         return set(self.topics)
 
     def clear(self) -> None:
-        self.topics, self._pattern, self._resolved_there = [], None, None
+        self.topics, self._pattern, self._coordinator_pattern = [], None, None
 
-    def subscribe_there(self, pattern: SubscriptionPattern) -> None:
+    def subscribe_by_coordinator(self, pattern: SubscriptionPattern) -> None:
         """Subscribe to the topics that the group's coordinator finds for `pattern`. Raises `SettingError`, `NotSupported`."""
         member = self._assignment.member
         if not isinstance(member, MembershipDriver) or self._settings.group_protocol == "classic":
             raise SettingError(CLASSIC_PATTERN)
         member.subscribe([], regex=pattern.pattern)
-        self.topics, self._pattern, self._resolved_there = [], None, pattern
+        self.topics, self._pattern, self._coordinator_pattern = [], None, pattern
         self._counts = {}
         self._assignment.refused = None
 
@@ -69,7 +69,7 @@ class SubscriptionDriver:
         else:
             create = self._settings.allow_auto_create_topics
             await self._cluster.retry(lambda: self._cluster.refresh(topics, create=create))
-        self._pattern, self._resolved_there = pattern, None
+        self._pattern, self._coordinator_pattern = pattern, None
         self._assignment.refused = None
         await self._set_topics(sorted(set(topics)))
 
@@ -106,7 +106,7 @@ class SubscriptionDriver:
         return missing
 
     async def _notice_changes(self) -> None:
-        if self._assignment.refused is not None or self._resolved_there is not None:
+        if self._assignment.refused is not None or self._coordinator_pattern is not None:
             return
         topics = self._matching_topics(self._pattern) if self._pattern else self.topics
         # The leader compares with the counts of its assignment, which another broker's metadata can have given.

@@ -105,7 +105,7 @@ class ProduceDriver:
             needs_idempotence=self._needs_idempotence,
         )
         self._transactions = self._new_transactions(self._machine) if self._machine is not None else None
-        self._telling: asyncio.TimerHandle | None = None
+        self._losses_timer: asyncio.TimerHandle | None = None
         self._tasks.spawn(self._keep_metadata_fresh())
         watch_exit(self.accumulator)
 
@@ -340,20 +340,20 @@ class ProduceDriver:
         if self._machine is not None:
             return
         self._losses.add(batch, error, indexes)
-        if self._telling is None:
-            self._telling = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._log_losses)
+        if self._losses_timer is None:
+            self._losses_timer = self._tasks.later(LOSSES_PAUSE_MS / 1000, self._log_losses)
 
     def _log_losses(self) -> None:
         """Log how many records have failed since the last report, for programs that seldom or never flush."""
-        self._telling = None
+        self._losses_timer = None
         if lost := self._losses.snapshot():
             log.error("records were not written, and their results were not read: %s", count_text(lost))
 
     def _report_losses(self) -> DeliveryFailed | None:
         """Log the failed records since the last report, and return them as an exception. Return None if there are none."""
-        if self._telling is not None:
-            self._telling.cancel()
-            self._telling = None
+        if self._losses_timer is not None:
+            self._losses_timer.cancel()
+            self._losses_timer = None
         lost = self._losses.pop_error()
         if lost is not None:
             log.error("%s", lost)
@@ -450,7 +450,7 @@ class ProduceDriver:
         await self._cluster.close()
         if self._close_error is not None:
             raise self._close_error
-        self._tasks.check_untold()
+        self._tasks.check_unraised()
         if lost is not None and not self._tasks.broken:  # an earlier call has raised the error that ended the producer
             raise lost
 

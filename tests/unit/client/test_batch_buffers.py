@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ottla.client.producer.spare_buffers import MOST_BUFFERS, SMALLEST_BYTES, SpareBuffers
+from ottla.client.producer.batch_buffers import MOST_BUFFERS, SMALLEST_BYTES, BatchBuffers
 
 
 def test_a_buffer_is_handed_out_once_and_only_when_nothing_refers_to_it() -> None:
-    spare = SpareBuffers()
+    spare = BatchBuffers()
     assert spare.pop() is None
     made = bytearray(SMALLEST_BYTES)
     spare.add(made)
@@ -22,7 +22,7 @@ def test_a_buffer_is_handed_out_once_and_only_when_nothing_refers_to_it() -> Non
 
 
 def test_small_buffers_and_more_than_some_are_not_kept() -> None:
-    spare = SpareBuffers()
+    spare = BatchBuffers()
     spare.add(bytearray(SMALLEST_BYTES - 1))
     assert spare.pop() is None
     for number in range(MOST_BUFFERS + 3):

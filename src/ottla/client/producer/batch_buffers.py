@@ -20,7 +20,7 @@ _ALONE: Final = _references(deque([bytearray(1)]))
 """The result for a buffer without other references. It is measured, because releases of Python count differently."""
 
 
-class SpareBuffers:
+class BatchBuffers:
     """Buffers of finished batches. `pop` returns a buffer only if nothing else refers to it, such as a socket or a request.
 
     The caller of its methods holds a lock.
