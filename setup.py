@@ -13,6 +13,7 @@ KERNELS = (
     "records.kernel",
     "records.kernel_07",
     "records.kernel_build",
+    "records.kernel_checksum",
     "records.kernel_arrow",
     "records.kernel_compact",
     "records.kernel_legacy",

@@ -14,7 +14,7 @@ from hypothesis import settings
 from ottla.kafka07.records import produced_messages as arrivals07
 from ottla.kafka07.records import renderer as rendered07
 from ottla.records import kernel
-from ottla.records.batches import arrow, builder, columns, lines, rows, verification
+from ottla.records.batches import arrow, builder, columns, header, lines, rows, verification
 from ottla.records.compilation_warning import warn_once
 from ottla.records.compression import decompression
 from ottla.records.message_sets import conversion, legacy
@@ -25,6 +25,7 @@ settings.load_profile("records")
 KERNELS = (
     "kernel",
     "kernel_build",
+    "kernel_checksum",
     "kernel_arrow",
     "kernel_compact",
     "kernel_legacy",
@@ -34,7 +35,7 @@ KERNELS = (
     "kernel_sound",
     "kernel_07",
 )
-USERS = (arrivals07, arrow, builder, columns, conversion, legacy, lines, decompression, rendered07, rows, verification)
+USERS = (arrivals07, arrow, builder, columns, conversion, header, legacy, lines, decompression, rendered07, rows, verification)
 
 
 def uncompiled(name: str) -> ModuleType:

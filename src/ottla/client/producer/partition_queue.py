@@ -10,7 +10,6 @@ it that may have been written keep the old one until a broker has written or ref
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,15 +17,12 @@ from typing import NamedTuple
 
 from ottla.client.errors import KafkaError
 from ottla.client.types import TopicPartition
-from ottla.records.batches.header import TRANSACTIONAL_BIT, write_crc
+from ottla.records.batches.header import set_producer
 
 NO_OFFSET = -1
 NO_SEQUENCE = -1
 REMEMBERED_BATCHES = 5
 """The number of a producer's newest batches by which a broker recognises duplicates, in each partition."""
-_LOW_ATTRIBUTES = 22
-_PRODUCER_POSITION = 43
-_PRODUCER = struct.Struct(">qhi")
 
 
 class Identity(NamedTuple):
@@ -83,10 +79,7 @@ class Outgoing:
     def identify(self, identity: Identity, sequence: int, *, transactional: bool = False) -> None:
         """Write the producer's identity and the first sequence number into the header. With `transactional`, set that bit too."""
         self.sequence = sequence
-        if transactional:
-            self.data[_LOW_ATTRIBUTES] |= TRANSACTIONAL_BIT
-        _PRODUCER.pack_into(self.data, _PRODUCER_POSITION, identity.producer_id, identity.producer_epoch, sequence)
-        write_crc(self.data, 0, len(self.data))
+        set_producer(self.data, *identity, sequence, transactional=transactional)
 
 
 @dataclass(slots=True, eq=False)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from ottla.ports import Buffer
+from ottla.records import kernel_checksum
 from ottla.records.checksum import crc32c
 from ottla.wire.errors import CORRUPT_MESSAGE, INVALID_RECORD, NONE, UNSUPPORTED_COMPRESSION_TYPE
 
@@ -42,12 +43,16 @@ CRC_POSITION: Final = 17
 CRC_FROM: Final = 21
 LEADER_EPOCH_POSITION: Final = 12
 MAX_TIMESTAMP_POSITION: Final = 35
+PRODUCER_POSITION: Final = 43
+COUNT_POSITION: Final = 57
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _OFFSET: Final = struct.Struct(">q")
 _EPOCH: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _ATTRIBUTES: Final = struct.Struct(">h")
+_PRODUCER: Final = struct.Struct(">qhi")
+_ALL_BITS: Final = 0xFFFFFFFF
 
 
 class BadBatch(ValueError):
@@ -230,3 +235,18 @@ def set_max_timestamp(buf: bytearray | memoryview, pos: int, size: int, max_time
 def write_crc(buf: bytearray | memoryview, pos: int, size: int) -> None:
     """Compute and write the CRC-32C of the batch of `size` bytes at `pos`."""
     _CRC.pack_into(buf, pos + CRC_POSITION, crc32c(memoryview(buf)[pos + CRC_FROM : pos + size]))
+
+
+def set_producer(buf: bytearray, producer_id: int, producer_epoch: int, base_sequence: int, *, transactional: bool = False) -> None:
+    """Write a producer's identity into the header of the batch that fills `buf`. With `transactional`, set that bit too.
+
+    The CRC is changed by what the fields change in it, without reading the records.
+    """
+    before = int.from_bytes(buf[CRC_FROM:COUNT_POSITION])
+    if transactional:
+        buf[CRC_FROM + 1] |= TRANSACTIONAL_BIT
+    _PRODUCER.pack_into(buf, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    changed = before ^ int.from_bytes(buf[CRC_FROM:COUNT_POSITION])
+    remainder = ~crc32c(changed.to_bytes(COUNT_POSITION - CRC_FROM), _ALL_BITS) & _ALL_BITS
+    crc: int = _CRC.unpack_from(buf, CRC_POSITION)[0]
+    _CRC.pack_into(buf, CRC_POSITION, crc ^ kernel_checksum.remainder_after_zeros(remainder, len(buf) - COUNT_POSITION))

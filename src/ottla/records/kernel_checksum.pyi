@@ -1,0 +1,3 @@
+COMPILED: bool
+
+def remainder_after_zeros(remainder: int, count: int) -> int: ...
