@@ -27,7 +27,7 @@ BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient"
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 TAKING = {"poll", "_next_columns", "_next_batches"}
 """Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
-SERVING = {"poll", "_next_cursor", "_next_columns", "_next_batches"}
+SERVING = {"poll", "_next_cursors", "_next_columns", "_next_batches"}
 """Methods that wait for records. Meanwhile, their thread runs what is handed over to users' threads."""
 DIRECT = {"subscription"}
 """Methods that every thread may call, the background thread too."""
@@ -179,7 +179,18 @@ class Mirrored(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         """Return `yield from x` for a loop that yields each item: the shorter form needs no step of Python for one."""
-        return ast.Expr(ast.YieldFrom(node.iter))
+        self.generic_visit(node)
+        if [ast.unparse(each) for each in node.body] == [f"yield {ast.unparse(node.target)}"]:
+            return ast.Expr(ast.YieldFrom(node.iter))
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Return a call of the asynchronous client's own method on this thread, if the method is internal and not awaited."""
+        self.generic_visit(node)
+        method = node.func
+        if isinstance(method, ast.Attribute) and ast.unparse(method).startswith("self._") and method.attr not in MIRRORED:
+            method.value = ast.parse("self._async", mode="eval").body
+        return node
 
 
 def _reworded(text: str) -> str:

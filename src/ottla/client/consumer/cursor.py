@@ -109,7 +109,7 @@ class Cursor:
     each count of the iterator once, and the removal of one list item decides whether columns were handed out before a drop.
     """
 
-    __slots__ = ("_chunk", "_dropped", "_iterator", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "where")
+    __slots__ = ("_chunk", "_dropped", "_finished", "_iterator", "_one_by_one", "_rest", "_stop", "_unclaimed", "_whole", "where")
 
     calls_user: ClassVar = False
     """Whether it calls functions of the user's, which may take long."""
@@ -124,7 +124,7 @@ class Cursor:
         self._chunk = chunk
         self._rest: Chunk | None = None
         self._stop = chunk.next_offset
-        self._whole = False
+        self._whole = self._finished = False
         self._unclaimed = [True]
 
     @property
@@ -187,6 +187,10 @@ class Cursor:
         self._whole = True
         return True
 
+    def finish(self) -> None:
+        """Mark the records of claimed columns as processed. Any thread may call this, which has an effect after `claim_columns`."""
+        self._finished = True
+
     def _claim(self) -> bool:
         """Return whether this is the first call for the decoded batches.
 
@@ -205,7 +209,9 @@ class Cursor:
     @property
     def held(self) -> bool:
         """Return whether the user got any record that is not processed yet."""
-        return self._whole or (self._iterator is not None and self._iterator.taken > self._iterator.processed)
+        if self._whole:
+            return not self._finished
+        return self._iterator is not None and self._iterator.taken > self._iterator.processed
 
     @property
     def is_begun(self) -> bool:
@@ -232,7 +238,7 @@ class Cursor:
         """Take back the records that are not processed yet, because the user did not get them."""
         if self._iterator is not None:
             self._iterator.put_back()
-        if self._whole and not self._dropped:
+        if self._whole and not self._finished and not self._dropped:
             self._begin(self._chunk)
 
     def drop(self) -> int:
@@ -254,6 +260,8 @@ class Cursor:
 
     def first_unprocessed(self) -> int:
         """Return the offset of the first record that is not processed yet."""
+        if self._whole and self._finished:
+            return self._stop
         return self._offset(0 if self._iterator is None else self._iterator.processed)
 
     def _offset(self, index: int) -> int:
@@ -311,13 +319,14 @@ class Progress:
         for cursor in self._cursors:
             cursor.put_back()
 
-    def left_over(self) -> Cursor | None:
-        """Return a cursor of a partition that is not paused and has more records for the user.
-
-        Return None if there is no such cursor.
-        """
+    def left_over(self) -> list[Cursor]:
+        """Return the cursors that have more records for the user: the oldest one of each partition that is not paused."""
         paused = self._fetcher.paused_partitions()
-        return next((cursor for cursor in self._cursors if not cursor.exhausted and cursor.where not in paused), None)
+        oldest: dict[TopicPartition, Cursor] = {}
+        for cursor in self._cursors:
+            if not cursor.exhausted and cursor.where not in paused:
+                oldest.setdefault(cursor.where, cursor)
+        return list(oldest.values())
 
     def handed_out(self) -> frozenset[object]:
         """Return the number of records that the user got of each chunk: a set with other items once the user got further ones."""

@@ -222,6 +222,11 @@ class Fetcher:
         for where in partitions:
             self.state_of(where).paused = paused
 
+    def is_paused(self, where: TopicPartition) -> bool:
+        """Return whether an assigned partition is paused. Any thread may call this."""
+        reading = self._readings.get(where)
+        return reading is not None and reading.paused
+
     def paused_partitions(self) -> set[TopicPartition]:
         return {reading.where for reading in self._readings.values() if reading.paused}
 

@@ -63,6 +63,8 @@ class AssignmentDriver:
         self._listeners = listeners
         self._interceptors = interceptors
         self._settled = asyncio.Event()
+        self.waits_for_user = False
+        """Whether a revocation waits until the user has processed the records that were handed out."""
         joins = settings.group_protocol != "consumer"
         self._metrics = GroupMetrics(cluster.metrics, lambda: len(self.partitions()), joins=joins) if settings.group_id else None
         self.refused: KafkaError | None = None
@@ -149,9 +151,11 @@ class AssignmentDriver:
         self._progress.cut_short(partitions)
         if self._progress.holds(partitions):
             self._settled.clear()
+            self.waits_for_user = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._settled.wait()
+            self.waits_for_user = False
         return not self._progress.holds(partitions)
 
     async def revoke(self, partitions: list[TopicPartition]) -> None:

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     from ottla.net.client.of_release import GroupMember
 
 Partition = tuple[str, int]
+TOGETHER_BYTES = 4 * 1024 * 1024
+"""The fetched bytes of several partitions that an iteration gets in one call, except that the last of them may be larger."""
 ENDS_PAUSE_MS = 200
 """The interval, in ms, at which an iteration with ends looks at positions, which can change without records."""
 
@@ -320,15 +322,40 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
 
         All records of earlier cursors count as processed.
         """
+        return next(iter(await self._next_cursors(timeout_ms, until, 0)), None)
+
+    async def _next_cursors(
+        self, timeout_ms: int | None, until: Mapping[Any, int] | None = None, together_bytes: int = TOGETHER_BYTES
+    ) -> list[Cursor]:
+        """Return cursors of different partitions, to be read `_in_turn`; none after `timeout_ms` or at the ends `until`.
+
+        All records of earlier cursors count as processed. One call, on the loop, serves several chunks, and one request then
+        fetches all their partitions again.
+        """
         timeout_ms = arguments.timeout("timeout_ms", timeout_ms)
         refuse_in_listener(self, "poll")
         self._polls.begin(now_ms())
         try:
-            return await self._next_or_wait(timeout_ms, until)
+            return await self._next_or_wait(timeout_ms, until, together_bytes)
         finally:
             self._polls.end(now_ms())
 
-    async def _next_or_wait(self, timeout_ms: int | None, until: Mapping[Any, int] | None) -> Cursor | None:
+    def _in_turn(self, cursors: Sequence[Cursor]) -> Iterator[Cursor]:
+        """Yield cursors of `_next_cursors`, on any thread, until its next call has something to do or to raise first.
+
+        A request for the next cursor marks the columns of the one before as processed. That call returns those left over again.
+        """
+        for cursor in cursors:
+            if cursor is cursors[0] or self._may_begin(cursor):
+                yield cursor
+                cursor.finish()
+
+    def _may_begin(self, cursor: Cursor) -> bool:
+        if self._woken or self._closed or self._assignment.waits_for_user or self._assignment.refused is not None:
+            return False
+        return not self._reader.fetcher.is_paused(cursor.where)
+
+    async def _next_or_wait(self, timeout_ms: int | None, until: Mapping[Any, int] | None, together_bytes: int) -> list[Cursor]:
         self._progress.mark_processed()
         self._assignment.settle()
         if self._member is not None:
@@ -336,36 +363,33 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         if until is not self._until:
             self._set_ends(until)
         if self._iteration is not None and await self._has_ended(self._iteration):
-            return None
-        left = self._progress.left_over()
-        if left is not None:
+            return []
+        self._raise_error_or_wakeup()
+        if left := self._progress.left_over():
             return left
         if self._member is not None:
             self._member.user_is_busy(False)
         try:
-            return await self._wait_for_cursor(timeout_ms)
+            return await self._wait_for_cursors(timeout_ms, together_bytes)
         finally:
             if self._member is not None:
                 self._member.user_is_busy(True)
 
-    async def _wait_for_cursor(self, timeout_ms: int | None) -> Cursor | None:
+    async def _wait_for_cursors(self, timeout_ms: int | None, together_bytes: int) -> list[Cursor]:
         ends, loop = self._iteration, asyncio.get_running_loop()
         deadline = None if timeout_ms is None else loop.time() + timeout_ms / 1000
         while True:
-            self._raise_error()
-            if self._woken:
-                self._woken = False
-                raise WokenUp("wakeup() was called: this consumer can go on.")
+            self._raise_error_or_wakeup()
             left_ms = None if deadline is None else max(0, round((deadline - loop.time()) * 1000))
             wait_ms = left_ms if ends is None else ENDS_PAUSE_MS if left_ms is None else min(left_ms, ENDS_PAUSE_MS)
-            chunk = await self._reader.next_chunk(wait_ms)
-            if chunk is not None:
-                return self._progress.begin(chunk if ends is None else ends.cut(chunk))
+            chunks = await self._reader.next_chunks(wait_ms, together_bytes if ends is None else 0)
+            if chunks:
+                return [self._progress.begin(chunk if ends is None else ends.cut(chunk)) for chunk in chunks]
             if ends is not None and await self._has_ended(ends):
-                return None
+                return []
             if left_ms == 0:
                 self._raise_error()
-                return None
+                return []
 
     def _set_ends(self, until: Mapping[Any, int] | None) -> None:
         """Begin an iteration that ends at `until`, or read without ends."""
@@ -405,6 +429,12 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         if self._assignment.refused is not None:
             raise self._assignment.refused.with_traceback(None)
 
+    def _raise_error_or_wakeup(self) -> None:
+        self._raise_error()
+        if self._woken:
+            self._woken = False
+            raise WokenUp("wakeup() was called: this consumer can go on.")
+
     async def records(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
     ) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
@@ -413,12 +443,14 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
         consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
         """
-        while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
-            try:
-                for record in cursor.each():
-                    yield record
-            except KafkaError as error:
-                await self._pass_over(error)
+        while cursors := await self._next_cursors(timeout_ms, until):
+            for cursor in self._in_turn(cursors):
+                try:
+                    for record in cursor.each():
+                        yield record
+                except KafkaError as error:
+                    await self._pass_over(error)
+                    break
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
         return self.records()
@@ -445,9 +477,10 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
                 for batch in found:
                     yield batch
         else:
-            while (cursor := await self._next_cursor(timeout_ms, until)) is not None:
-                for batch in typed.plain(cursor):
-                    yield batch
+            while cursors := await self._next_cursors(timeout_ms, until):
+                for cursor in self._in_turn(cursors):
+                    for batch in typed.plain(cursor):
+                        yield batch
 
     async def _next_batches(
         self, timeout_ms: int | None, until: Mapping[Place, int] | None, typed: TypedBatches

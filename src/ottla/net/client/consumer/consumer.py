@@ -168,11 +168,13 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         With `until`, such as the result of `end_offsets`, yield the records of these partitions before these offsets, and end. The
         consumer then is at these offsets. Other partitions are not read meanwhile, and a revoked partition counts as read.
         """
-        while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
-            try:
-                yield from cursor.each()
-            except KafkaError as error:
-                self._background.run(self._async._pass_over(error))
+        while cursors := self._run_serving(self._async._next_cursors(timeout_ms, until)):
+            for cursor in self._async._in_turn(cursors):
+                try:
+                    yield from cursor.each()
+                except KafkaError as error:
+                    self._background.run(self._async._pass_over(error))
+                    break
 
     def __iter__(self) -> Iterator[ConsumerRecord[Key_co, Value_co]]:
         return self.records()
@@ -200,8 +202,9 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
             ) is not None:
                 yield from found
         else:
-            while (cursor := self._run_serving(self._async._next_cursor(timeout_ms, until))) is not None:
-                yield from typed.plain(cursor)
+            while cursors := self._run_serving(self._async._next_cursors(timeout_ms, until)):
+                for cursor in self._async._in_turn(cursors):
+                    yield from typed.plain(cursor)
 
     def columns(self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None) -> Iterator[FetchedColumns]:
         """Yield fetched records as columns, each time of one partition, without end, or until none arrives for `timeout_ms`.

@@ -59,39 +59,45 @@ class FetchDriver:
         self._timer: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
 
-    async def next_chunk(self, timeout_ms: int | None) -> Chunk | None:
-        """Return the next chunk. Return None after `timeout_ms`, or if `wake` is called while there is no chunk.
+    async def next_chunks(self, timeout_ms: int | None, together_bytes: int = 0) -> list[Chunk]:
+        """Return the next chunk, and those of other partitions that are buffered, until they have `together_bytes`.
 
-        Raises the `KafkaError` of a partition that cannot be fetched.
+        Return none after `timeout_ms`, or if `wake` is called while there is no chunk. Raises the `KafkaError` of a partition that
+        cannot be fetched.
         """
-        chunk = self._next()
-        if chunk is not None:
-            return chunk
+        if chunks := self._next(together_bytes):
+            return chunks
         if timeout_ms == 0:
             await asyncio.sleep(0)  # a loop of such calls lets the fetches make progress
-            return self._next()
+            return self._next(together_bytes)
         self._waiter = self._loop.create_future()
         try:
             async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
                 await self._waiter
         except TimeoutError:
-            return None
+            return []
         finally:
             self._waiter = None
-        return self._next()
+        return self._next(together_bytes)
 
     def more(self) -> Chunk | None:
-        """Return the next chunk if it is buffered, to add it to records that the caller has. Errors are left to `next_chunk`."""
+        """Return the next chunk if it is buffered, to add it to records that the caller has. Errors are left to `next_chunks`."""
         try:
             return self._count_chunk(self.fetcher.additional_chunk())
         finally:
             self.pump()
 
-    def _next(self) -> Chunk | None:
+    def _next(self, together_bytes: int) -> list[Chunk]:
+        chunks: list[Chunk] = []
         try:
-            return self._count_chunk(self.fetcher.next_chunk())
+            chunk = self._count_chunk(self.fetcher.next_chunk())
+            while chunk is not None:
+                chunks.append(chunk)
+                together_bytes -= sum(map(len, chunk.pieces))
+                chunk = self._count_chunk(self.fetcher.additional_chunk()) if together_bytes > 0 else None
+            return chunks
         finally:
-            # Only now, so that the next fetch includes the partition just emptied, or whose error was just raised.
+            # Only now, so that the next fetch includes the partitions just emptied, or whose error was just raised.
             self.pump()
 
     def _count_chunk(self, chunk: Chunk | None) -> Chunk | None:
@@ -114,7 +120,7 @@ class FetchDriver:
         return PartitionState(lag, lead, reading.preferred_replica)
 
     def wake(self) -> None:
-        """Wake a waiting `next_chunk`, which then returns a chunk or None."""
+        """Wake waiting `next_chunks`, which then returns chunks or none."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -217,7 +223,7 @@ class FetchDriver:
         return await request_leaders(self._cluster, wanted, request, read_list_offsets, "Offsets of", received=found)
 
     def close(self) -> None:
-        """Stop fetching, and wake a waiting `next_chunk`."""
+        """Stop fetching, and wake waiting `next_chunks`."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
