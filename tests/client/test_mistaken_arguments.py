@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.records.batches.rows import value_rows
 from tests.support.peers import Peer
 
 WHERE = ottla.TopicPartition("nowhere", 0)
@@ -178,6 +179,10 @@ OF_PRODUCERS: list[Row] = [
     (lambda p, t: p.send(t, b"v", headers=[("a", "b")]), TypeError, "headers are pairs"),
     (lambda p, t: p.send(t, b"v", on_delivery=5), TypeError, "on_delivery is a function"),
     (lambda p, t: p.send_rows(t, [b"v"]), TypeError, "rows are made by"),
+    (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), 0, 9), ottla.SettingError, "There are 1 rows: .* not 0 and 9"),
+    (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), 2), ottla.SettingError, "not 2 and 1"),
+    (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), -1), ottla.SettingError, "start is a whole number"),
+    (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), 0, "1"), TypeError, "stop is a whole number"),
     (lambda p, t: p.send_values(t, [b"v", "w"]), TypeError, "Values are a list of bytes"),
     (lambda p, t: p.send_values(t, None), TypeError, "Values are a list of bytes"),
     (lambda p, t: p.send_values([t], [b"v"]), TypeError, "one by one"),

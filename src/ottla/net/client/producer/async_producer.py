@@ -263,8 +263,7 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
     ) -> list[SentRows]:
         """Do what `send_rows` does, with interceptors."""
-        self._driver.check_rows(rows)
-        groups = self._interception.replace_rows(topic, rows, start, rows.row_count if stop is None else stop, partition)
+        groups = self._interception.replace_rows(topic, rows, *self._driver.check_rows(rows, start, stop), partition)
         sent: list[SentRows] = []
         while groups:
             group = groups[0]
@@ -290,11 +289,11 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
         their keys select it. Return the rows that each batch got. If a row exceeds `max_request_size`, it and those after it are
         not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """
-        self._driver.check_rows(rows)
+        first, end = self._driver.check_rows(rows, start, stop)
         driver = self._driver
         if driver.accumulator.pending_bytes > driver.settings.buffer_memory:
             await driver.wait_for_memory()
-        while (sent := driver.extend(topic, rows, start, rows.row_count if stop is None else stop, partition)) is None:
+        while (sent := driver.extend(topic, rows, first, end, partition)) is None:
             await driver.load_metadata(topic)
         driver.pump()
         await asyncio.sleep(0)  # as in `send`

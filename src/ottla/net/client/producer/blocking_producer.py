@@ -137,8 +137,7 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         self, topic: str, rows: Rows, start: int = 0, stop: int | None = None, *, partition: int | None = None
     ) -> list[SentRows]:
         """Do what `send_rows` does, with interceptors."""
-        self._driver.check_rows(rows)
-        groups = self._interception.replace_rows(topic, rows, start, rows.row_count if stop is None else stop, partition)
+        groups = self._interception.replace_rows(topic, rows, *self._driver.check_rows(rows, start, stop), partition)
         sent: list[SentRows] = []
         while groups:
             group = groups[0]
@@ -164,11 +163,11 @@ class BlockingProducer(BlockingClient[AsyncProducer[Any, Any]], Generic[Key_cont
         their keys select it. Return the rows that each batch got. If a row exceeds `max_request_size`, it and those after it are
         not queued. Raises the exceptions of `send`, but for MESSAGE_TOO_LARGE.
         """
-        self._driver.check_rows(rows)
+        first, end = self._driver.check_rows(rows, start, stop)
         self._background.check_process()
         if self._accumulator.pending_bytes > self._buffer_memory:
             self._background.run(self._driver.wait_for_memory())
-        while (sent := self._driver.extend(topic, rows, start, rows.row_count if stop is None else stop, partition)) is None:
+        while (sent := self._driver.extend(topic, rows, first, end, partition)) is None:
             self._background.run(self._driver.load_metadata(topic))
         self._pump_soon()
         return sent

@@ -10,7 +10,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.interceptors import ProducerInterceptors, ProducerRecord
 from ottla.client.producer.intercepted_rows import RowGroup, group_records, records_of
 from ottla.net.client.producer.delivery import Delivery, SentRows
-from ottla.records.batches.rows import Rows
+from ottla.records.batches.rows import Rows, value_rows
 
 NOT_QUEUED = "The record was not queued, because it or a record before it could not be queued: send it again."
 
@@ -44,10 +44,11 @@ class Interception:
         """Return the rows that are sent in place of these. Raises the exceptions of `send` for a record that cannot be sent."""
         records = [self.replace(record) for record in records_of(topic, rows, start, stop, partition)]
         try:
-            return group_records(records, start, time.time_ns() // 1_000_000)
+            groups = group_records(records, start, time.time_ns() // 1_000_000)
         except BaseException as error:
             self._refuse_all(records, error)
             raise
+        return groups or [RowGroup(topic, partition, [], start, value_rows([], 0))]  # which checks the topic and the producer
 
     def watch_rows(self, group: RowGroup, sent: Sequence[SentRows]) -> list[SentRows]:
         """Pass on the outcomes of a group's records, once they are written or have failed. Return their own numbers of rows."""

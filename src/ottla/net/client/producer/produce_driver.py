@@ -221,10 +221,15 @@ class ProduceDriver:
         return [SentRows(Delivery(batch, index), numbers) for batch, index, numbers in added]
 
     @staticmethod
-    def check_rows(rows: Rows) -> None:
-        """Raise `TypeError` unless `rows` are `Rows`."""
+    def check_rows(rows: Rows, start: int, stop: int | None) -> tuple[int, int]:
+        """Return the numbers of the first row to send and of the row after the last. Raises `TypeError`, `SettingError`."""
         if not isinstance(rows, Rows):
             raise TypeError(f"rows are made by ottla.records.batches, not {short_repr(rows)}: send_values() takes a list of bytes.")
+        count = rows.row_count
+        first, end = whole("start", start), count if stop is None else whole("stop", stop)
+        if not first <= end <= count:
+            raise SettingError(f"There are {count} rows: start and stop are numbers up to {count}, not {first} and {end}.")
+        return first, end
 
     @staticmethod
     def rows_of(values: Sequence[bytes]) -> Rows:
