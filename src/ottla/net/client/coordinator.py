@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from ottla.client.connection.connection import AnswerBody
 from ottla.client.connection.versions import FIND_COORDINATOR, OFFSET_COMMIT
@@ -34,22 +33,12 @@ async def find_coordinator(cluster: ClusterLinks, key: str, key_type: int) -> in
             if not cluster.metadata.nodes:
                 raise_for(codes.COORDINATOR_NOT_AVAILABLE, f"Group {key}")
             return min(cluster.metadata.nodes)
-    (node_id,) = await find_coordinators(cluster, [key], key_type)
+    answer = await cluster.request_any(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type))
+    found = answer.coordinators[0] if answer.coordinators else answer  # before Kafka 3.0, the answer has one coordinator
+    raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
+    cluster.metadata.set_address(found.node_id, found.host, found.port)
+    node_id: int = found.node_id
     return node_id
-
-
-async def find_coordinators(cluster: ClusterLinks, keys: Sequence[str], key_type: int) -> dict[int, list[str]]:
-    """Return the keys of each coordinator, by its node id.
-
-    Raises `KafkaError`; `NotSupported` for several keys if Kafka is older than 3.0.
-    """
-    answer = await cluster.request_any(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type))
-    grouped: dict[int, list[str]] = {}
-    for key, found in [(found.key, found) for found in answer.coordinators] or [(keys[0], answer)]:
-        raise_for(found.error_code, f"{NOUNS[key_type]} {key}", found.error_message)
-        cluster.metadata.set_address(found.node_id, found.host, found.port)
-        grouped.setdefault(found.node_id, []).append(key)
-    return grouped
 
 
 class Coordinator:

@@ -64,9 +64,9 @@ class Issued:
 
     def __init__(self, url: str, client_id: str, client_secret: str, scope: str) -> None:
         self._url = url
-        said = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}".encode()
+        login = f"{quote(client_id, safe='')}:{quote(client_secret, safe='')}".encode()
         self._headers = {
-            "Authorization": f"Basic {b64encode(said).decode()}",
+            "Authorization": f"Basic {b64encode(login).decode()}",
             "Content-Type": "application/x-www-form-urlencoded",
         }
         self._body = urlencode({"grant_type": "client_credentials"} | ({"scope": scope} if scope else {})).encode()

@@ -243,7 +243,7 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
         if self._session is not None:
             answer: asyncio.Future[AnswerBody] = self._loop.create_future()
-            if self._session.holds(lambda: self._send_later(body, answer, most), answer):
+            if self._session.hold_if_due(lambda: self._send_later(body, answer, most), answer):
                 return answer
         return self._send_now(body, most)
 
@@ -308,7 +308,7 @@ class Link(asyncio.BufferedProtocol):
             self._connection.pass_on(answer)
             self._write(frame, answer)
 
-        if self._session is None or not self._session.holds(send, answer):
+        if self._session is None or not self._session.hold_if_due(send, answer):
             send()
         return answer
 
@@ -345,7 +345,7 @@ class Link(asyncio.BufferedProtocol):
         self._check_open()
         if self._session is not None:
             renewed: asyncio.Future[AnswerBody] = self._loop.create_future()
-            if self._session.holds(lambda: renewed.set_result(None), renewed):
+            if self._session.hold_if_due(lambda: renewed.set_result(None), renewed):
                 await renewed
                 self._check_open()
         self._write(self._connection.send(body, None, expect=False), None)

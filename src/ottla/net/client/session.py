@@ -37,9 +37,9 @@ class HeldRequest(NamedTuple):
 
 
 class Session:
-    """The SASL login of a link, and its renewal. `ask` sends a request at once; `fail` closes the link with an error.
+    """The SASL login of a link, and its renewal. `send` sends a request at once; `fail` closes the link with an error.
 
-    `renewed` is called with the duration of a renewal, in ms, or with None if it failed.
+    `on_renewed` is called with the duration of a renewal, in ms, or with None if it failed.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class Session:
         security: Security,
         host: str,
         where: str,
-        ask: Callable[[Message], asyncio.Future[AnswerBody]],
+        send: Callable[[Message], asyncio.Future[AnswerBody]],
         fail: Callable[[BaseException], None],
-        renewed: Callable[[float | None], None],
+        on_renewed: Callable[[float | None], None],
     ) -> None:
         self._security, self._host, self._where = security, host, where
-        self._ask, self._fail, self._renewed = ask, fail, renewed
+        self._send, self._fail, self._note_renewal = send, fail, on_renewed
         self._loop = asyncio.get_running_loop()
         self._renew_at = math.inf
         self._waiting: list[HeldRequest] | None = None
@@ -62,10 +62,10 @@ class Session:
     async def begin(self) -> None:
         """Log in. Raises `AuthenticationFailed`, `ConnectionFailed`, `NotSupported`."""
         exchange = await asyncio.to_thread(self._security.exchange, self._host, self._where)
-        exchange.receive_handshake(await self._ask(exchange.handshake()))
+        exchange.receive_handshake(await self._send(exchange.handshake()))
         request = await asyncio.to_thread(exchange.request)
         while request is not None:
-            token = exchange.receive_token(await self._ask(request))
+            token = exchange.receive_token(await self._send(request))
             request = await asyncio.to_thread(exchange.request, token)
         if exchange.session_lifetime_ms:
             after_s = exchange.session_lifetime_ms / 1000 * (EARLY + SPREAD * random.random())
@@ -76,10 +76,10 @@ class Session:
         """Return whether requests must wait for a renewal of the login, which may have begun."""
         return self._waiting is not None or self._loop.time() >= self._renew_at
 
-    def holds(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
-        """Return whether a request must wait until the login is renewed. If the renewal is due, begin it.
+    def hold_if_due(self, send: Callable[[], None], answer: asyncio.Future[AnswerBody]) -> bool:
+        """Keep a request if the login must be renewed first, and return whether it is kept. Begin the renewal if it is due.
 
-        `send` is called after the renewal, to send a request that had to wait.
+        `send` is called after the renewal, to send the request.
         """
         if self._waiting is None:
             if self._loop.time() < self._renew_at:
@@ -94,10 +94,10 @@ class Session:
         if renewing.cancelled():
             return
         if (error := renewing.exception()) is not None:
-            self._renewed(None)
+            self._note_renewal(None)
             self._fail(error)
             return
-        self._renewed((self._loop.time() - self._began_s) * 1000)
+        self._note_renewal((self._loop.time() - self._began_s) * 1000)
         log.debug("the connection to %s renewed its login", self._where)
         waiting, self._waiting = self._waiting or [], None
         for request in waiting:
