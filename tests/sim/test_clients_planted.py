@@ -122,11 +122,11 @@ MISTAKES = {
     "commits what is fetched": Mistake("commits are earned", Progress, "positions", commit_what_is_fetched, 2),
     "shows aborted records": Mistake("no gaps", fetcher, "visible", show_aborted, 12),
     "commits always": Mistake("whole or not at all", ProducerTransactions, "end_request", commit_always, 17),
-    "opens the newest chunk": Mistake("no gaps", Progress, "begin", open_the_newest, 75),
+    "opens the newest chunk": Mistake("no gaps", Progress, "begin", open_the_newest, 46),
     "reads on what it gave back": Mistake("one owner", MembershipDriver, "_give_up", keep_reading, 1),
-    "keeps what it was to give up": Mistake("one owner", Membership, "_STEPS", {**Membership._STEPS, Phase.ADOPT: keep_all}, 7),
+    "keeps what it was to give up": Mistake("one owner", Membership, "_STEPS", {**Membership._STEPS, Phase.ADOPT: keep_all}, 12),
     "stays out after an error": Mistake("progress once quiet", Membership, "_on_error", stay_out, 1),
-    "forgets what it lost": Mistake("exactly once", Progress, "remove", Progress.drop, 14),
+    "forgets what it lost": Mistake("exactly once", Progress, "remove", Progress.drop, 24),
     "waits for no time": Mistake("no busy loop", Membership, "_STEPS", {**Membership._STEPS, Phase.STABLE: idle_for_no_time}, 1),
 }
 

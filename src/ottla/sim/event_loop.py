@@ -26,8 +26,10 @@ Result = TypeVar("Result")
 Given = TypeVarTuple("Given")
 _EARLY_MS = 1e-6
 """The part of a ms by which a timer may be early, because its time in seconds is rounded."""
-_MOST_LAST_CALLBACKS = 100_000
-"""The number of callbacks after which the tasks of an ended process count as unstoppable."""
+_MOST_LAST_ROUNDS = 10_000
+"""The number of rounds of callbacks after which the tasks of an ended process count as unstoppable."""
+_ROUNDS_TO_CANCELLATION = 200
+"""The rounds after which these tasks are cancelled again: what they await when they are cancelled gets no answer any more."""
 
 
 class Dialer(Protocol):
@@ -112,11 +114,12 @@ class SimEventLoop(_EventLoop):
     def clear(self) -> None:
         """Cancel the tasks of an ended process, and let them run to their ends, outside of the world's time."""
         self.has_ended = True
-        for task in list(self._tasks.values()):
-            task.cancel()
-        for _ in range(_MOST_LAST_CALLBACKS):
+        for number in range(_MOST_LAST_ROUNDS):
             if not self._tasks:
                 break
+            if number % _ROUNDS_TO_CANCELLATION == 0:
+                for task in list(self._tasks.values()):
+                    task.cancel()
             if not self._ready:
                 if not self._timers:
                     break
@@ -149,6 +152,10 @@ class SimEventLoop(_EventLoop):
         if self._ready:
             self._wake()
 
+    def _on_alarm(self) -> None:
+        if not self._is_due:
+            self._run()
+
     def _collect_timers(self) -> None:
         timers, now = self._timers, self.time() + _EARLY_MS / 1000
         while timers and (timers[0][0] <= now or timers[0][2].cancelled()):
@@ -178,7 +185,7 @@ class SimEventLoop(_EventLoop):
         due_ms = ceil(timers[0][0] * 1000 - _EARLY_MS)
         if self._wakes_ms is None or due_ms < self._wakes_ms or self._wakes_ms <= self.world.now_ms:
             self._wakes_ms = due_ms
-            self.world.after(due_ms - self.world.now_ms, self._wake)
+            self.world.after(due_ms - self.world.now_ms, self._on_alarm)
 
     # --- what asyncio uses
 

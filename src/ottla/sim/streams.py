@@ -225,7 +225,8 @@ class _Stream(asyncio.Transport):
         if self.is_silent:
             return
         self._on_way -= len(piece)
-        self.loop.call_soon(self._on_room)
+        if self._unsent or self._is_paused:
+            self.loop.call_soon(self._on_room)
         if not self._is_served:
             self._back.send(self._on_reset)
             return

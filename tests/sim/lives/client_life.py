@@ -28,8 +28,8 @@ from tests.sim.seeds import Violation
 TOPIC, COPY = "in", "out"
 READERS, COPIERS = "readers", "copiers"
 LOOK_MS = 200
-LATE_MS = 4_000
-"""The longest delay, in ms, of a request that was sent during the faults."""
+LATE_MS = 1_000
+"""The time, in ms, that programs get to end beside the longest delay of a request that was sent during the faults."""
 PATIENCE_MS = 60_000
 """The longest simulated time, in ms after the faults, without a read or a commit while something is left to do."""
 CLUSTER_EACH = 12
@@ -163,11 +163,11 @@ class ClientLife:
         began_ms = self.world.now_ms
         self._await("brokers are well", self.brokers.is_well)
         self._end((WritingProgram, TransactionProgram))
-        self._run(LATE_MS)
+        self._run(plan.streams.longest_ms + LATE_MS)
         self._await("brokers are well", self.brokers.is_well)
         self._await("all are read", self._are_all_read)
         self._end((ReadingProgram, CopyingProgram))
-        self._run(LATE_MS)
+        self._run(plan.streams.longest_ms + LATE_MS)
         done_ms = self.world.now_ms - began_ms
         self._await("brokers are well", self.brokers.is_well)
         self._check()

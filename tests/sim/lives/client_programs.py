@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.sim.clients")
 
-MOST_RECORDS = 300
-"""The number of records after which a writer rests: what is written must be read, too."""
+RECORDS_AT_FIRST, RECORDS_IN_A_SECOND = 60, 10
+"""The limit on the records of a writer: all must be read, too, and writers must write until the end of all trouble."""
 CLIENT = {
     "request_timeout_ms": 2_000,
     "default_api_timeout_ms": 8_000,
@@ -230,8 +230,10 @@ class WritingProgram(SendingProgram):
         random = self.world.random
         producer = AsyncProducer(**self._settings)
         await producer.start()
+        began_ms = self.world.now_ms
         while not self.should_end:
-            for _ in range(random.choice((1, 1, 3, 20)) if self._count < MOST_RECORDS else 0):
+            most = RECORDS_AT_FIRST + RECORDS_IN_A_SECOND * (self.world.now_ms - began_ms) // 1_000
+            for _ in range(random.choice((1, 1, 3, 20)) if self._count < most else 0):
                 with suppress(KafkaError):
                     await self._send_one(producer)
             act = random.random()
@@ -287,7 +289,7 @@ class ReadingProgram(ClientProgram):
                 consumer.commit_soon(on_commit=lambda offsets, error: None)
         if random.random() < 0.3:
             await self.rest(self.slow_ms)
-        if random.random() < 0.05 and consumer.assignment():
+        if random.random() < 0.15 and consumer.assignment():
             await self._pause_one(consumer)
         await asyncio.sleep(0.001 if records else 0.02)  # a user's work takes time
 
