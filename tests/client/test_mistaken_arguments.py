@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla.records.batches.rows import value_rows
+from ottla.records.batches.rows import Rows, value_rows
 from tests.support.peers import Peer
 
 WHERE = ottla.TopicPartition("nowhere", 0)
@@ -151,6 +151,12 @@ def test_a_consumer_refuses_what_means_nothing_and_reads_on(
     assert [record.value for record in consumer.poll(20_000)] == [b"v"]
 
 
+def rows_beyond_their_bytes() -> Rows:
+    rows = value_rows([b"v"], 0)
+    rows.value_data = b""
+    return rows
+
+
 # fmt: off
 OF_PRODUCERS: list[Row] = [
     (lambda p, t: p.send(None, b"v"), TypeError, "A topic's name is a string, not None"),
@@ -183,6 +189,7 @@ OF_PRODUCERS: list[Row] = [
     (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), 2), ottla.SettingError, "not 2 and 1"),
     (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), -1), ottla.SettingError, "start is a whole number"),
     (lambda p, t: p.send_rows(t, value_rows([b"v"], 0), 0, "1"), TypeError, "stop is a whole number"),
+    (lambda p, t: p.send_rows(t, rows_beyond_their_bytes()), ValueError, "outside its data"),
     (lambda p, t: p.send_values(t, [b"v", "w"]), TypeError, "Values are a list of bytes"),
     (lambda p, t: p.send_values(t, None), TypeError, "Values are a list of bytes"),
     (lambda p, t: p.send_values([t], [b"v"]), TypeError, "one by one"),
