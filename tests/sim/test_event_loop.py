@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from ottla.client.errors import TimedOut
+from ottla.net.client.link import Link
 from ottla.sim.event_loop import SimEventLoop
 from ottla.sim.host import Host
 from ottla.sim.streams import StreamFaults, StreamNetwork
 from ottla.sim.world import World
+from ottla.wire.api.metadata import MetadataRequest
 
 
 class Heard(asyncio.BufferedProtocol):
@@ -79,6 +82,22 @@ def test_an_error_that_no_task_awaits_is_reported() -> None:
     loop.call_later(1, lambda: 1 // 0)
     world.run(2_000)
     assert [type(each["exception"]) for each in errors] == [ZeroDivisionError]
+
+
+def test_an_answer_that_is_late_to_the_last_bit_of_its_time_ends_a_link_at_once() -> None:
+    world = World(1)
+    loop, network, _ = loop_in(world)
+    network.listen("broker", 9092, Host(world, {}))
+    opening = loop.spawn(Link.open("broker", 9092, "client", 1_000, release="4.3"))
+    world.run(100, until=opening.done)
+    world.run(100 - world.now_ms)
+    network.silence_all()
+    outcomes: list[BaseException | None] = []
+    assert 0.1 + 0.2 > 0.3, "the time at which the answer is late is no time that a clock in milliseconds shows"
+    loop.call_soon(opening.result().call_back, MetadataRequest(), 200, lambda answer, error: outcomes.append(error))
+    world.run(1_000, until=lambda: bool(outcomes) or loop.callbacks > 1_000)
+    assert [type(each) for each in outcomes] == [TimedOut]
+    assert world.now_ms == 300
 
 
 @pytest.mark.parametrize(("power_cut", "ends"), [(False, [ConnectionResetError]), (True, [])])

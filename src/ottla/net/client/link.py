@@ -33,6 +33,8 @@ log = logging.getLogger("ottla.client")
 OnAnswer: TypeAlias = Callable[[AnswerBody, BaseException | None], None]
 """A callback that gets the answer to a request, or None and an error."""
 
+EARLY_S = 0.001
+"""The time, in seconds, by which a timer may be early: loops round, and call what is due within the resolution of their clock."""
 WAKE_BYTES = 1024 * 1024
 """The number of bytes of a large answer that must arrive before the system wakes the event loop for them."""
 
@@ -288,7 +290,7 @@ class Link(asyncio.BufferedProtocol):
         if oldest is None:
             return
         deadline_s = self._deadline_s(oldest)
-        if self._loop.time() < deadline_s:
+        if self._loop.time() < deadline_s - EARLY_S:
             self._deadline_timer = self._loop.call_at(deadline_s, self._check_deadline)
         else:
             self._fail(self._late(round(oldest.allowed_s * 1000)))
