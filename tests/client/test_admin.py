@@ -301,6 +301,7 @@ def test_offsets_of_topics_that_do_not_exist_are_refused_at_once_and_none_is_com
 
 
 @AT_ONCE
+@pytest.mark.since("1.0", "log directories")
 def test_log_directories_of_a_broker_that_is_not_there_are_refused_at_once(admin: ottla.Admin) -> None:
     with pytest.raises(ottla.KafkaError, match=r"There is no broker 9 now: the cluster has 1\."):
         admin.describe_log_dirs([1, 9])

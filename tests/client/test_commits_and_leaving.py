@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,13 @@ def test_commits_in_the_background_keep_their_order_and_close_waits_for_them(
         assert found.offset == 7
 
 
+def repeat_until_in_time(call: Callable[[], None]) -> None:
+    """Repeat a call whose short time limit a busy machine can exceed."""
+    while True:
+        with suppress(ottla.TimedOut):
+            return call()
+
+
 def test_a_commit_that_fails_is_told_or_logged(mortal: BrokerProcess, caplog: pytest.LogCaptureFixture) -> None:
     told: Told = []
     arrived = threading.Event()
@@ -76,8 +84,8 @@ def test_a_commit_that_fails_is_told_or_logged(mortal: BrokerProcess, caplog: py
     with ottla.Producer(mortal.address) as producer:
         producer.send("t", b"v").result(20)
     with in_group(mortal, "g", default_api_timeout_ms=300) as consumer:
-        consumer.assign([("t", 0)])
-        consumer.commit({("t", 0): 1})
+        repeat_until_in_time(lambda: consumer.assign([("t", 0)]))
+        repeat_until_in_time(lambda: consumer.commit({("t", 0): 1}))
         mortal.kill()
         consumer.commit_soon({("t", 0): 1}, on_commit=on_commit)
         assert arrived.wait(20)

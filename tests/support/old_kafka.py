@@ -31,6 +31,8 @@ JVM = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )
+SESSION_MS, TICK_MS = 300_000, "20000"
+"""A busy machine can hold a broker up for longer than its session of 6 s; ZooKeeper allows sessions of 2 to 20 ticks."""
 LOGGING = """log4j.rootLogger=WARN, C
 log4j.appender.C=org.apache.log4j.ConsoleAppender
 log4j.appender.C.layout=org.apache.log4j.PatternLayout
@@ -102,6 +104,7 @@ class OldKafka:
             "listeners": f"PLAINTEXT://{self.address}",
             "log.dirs": self.home / "logs",
             "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "zookeeper.session.timeout.ms": SESSION_MS,
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": 1,
@@ -118,7 +121,12 @@ class OldKafka:
         (self.home / "log4j.properties").write_text(LOGGING)
         lines = (f"{name}={value}\n" for name, value in self.configuration().items())
         (self.home / "server.properties").write_text("".join(lines))
-        keeper = ("org.apache.zookeeper.server.ZooKeeperServerMain", str(self.zookeeper_port), str(self.home / "zookeeper"))
+        keeper = (
+            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            str(self.zookeeper_port),
+            str(self.home / "zookeeper"),
+            TICK_MS,
+        )
         self._run("zookeeper", *keeper)
         self._wait_for(self.zookeeper_port, _listens)
         return self._start_broker()
