@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.records import kernel
+from ottla.records.batches.arenas import LARGEST_BYTES, Arenas
 from ottla.records.batches.builder import build
-from ottla.records.batches.columns import Record, open_batches
+from ottla.records.batches.columns import Columns, Record, open_batches
 from ottla.records.batches.header import BadBatch, BatchHeader, check, read_header
 from ottla.records.compression.codecs import CodecFailed
 from tests.unit.records.making import ROWS, Rows, build_rows, edited, records_of, simple
@@ -60,6 +61,28 @@ def test_joined_batches_have_the_records_of_single_ones(data: bytes, from_offset
         return columns.records(), columns.next_offset, list(columns.offsets), list(columns.timestamps)
 
     assert opened(joined=True) == opened(joined=False)
+
+
+def test_memory_of_columns_is_reused_once_nobody_reads_them() -> None:
+    def opened(number: int) -> Columns:
+        return open_batches(build(None, [b"%d" % number] * 9, number, base_offset=number), joined=True)
+
+    kept = [opened(number) for number in range(5)]
+    for number, columns in enumerate(kept):
+        assert list(columns.offsets) == list(range(number, number + 9))
+        assert list(columns.timestamps) == [number] * 9
+    last = kept.pop()
+    memory = last.all_offsets.obj
+    times = last.timestamps
+    del last, columns
+    assert opened(7).all_offsets.obj is not memory, "a view of the memory is left"
+    assert list(times) == [4] * 9
+    arenas = Arenas(kept=1)
+    first = arenas.allocate(64)
+    again = first.obj
+    del first
+    assert arenas.allocate(60).obj is again
+    assert arenas.allocate(LARGEST_BYTES + 1).obj is not arenas.allocate(LARGEST_BYTES + 1).obj
 
 
 def test_plain_batches_of_one_timestamp_type_are_joined() -> None:

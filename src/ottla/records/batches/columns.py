@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 from ottla.ports import Buffer
 from ottla.records import kernel, kernel_record, kernel_sound
+from ottla.records.batches.arenas import Arenas
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import (
     CODEC_MASK,
@@ -42,6 +43,7 @@ SMALLEST_RECORD_BYTES: Final = 7
 ROW_BYTES: Final = 8 + 8 + 4 * SPAN_COLUMNS
 MOST_OFFSET: Final = 1 << 62
 EMPTY: Final = memoryview(b"")
+ARENAS: Final = Arenas()
 
 
 class Run(NamedTuple):
@@ -192,15 +194,14 @@ def _open_joined(whole: memoryview, *, control: bool, check_crcs: bool) -> Colum
     end, count, next_offset, has_all = kernel_sound.pass_alike(whole, mask, header.attributes & TIMESTAMP_TYPE_BIT, check_crcs)
     if not (has_all and count):
         return None
-    offsets, timestamps, spans = _allocate_columns(count)
+    offsets, timestamps, spans = _split(ARENAS.allocate(ROW_BYTES * count), count)
     if kernel.scan_batches(whole, 0, end, offsets, timestamps, spans) != count:
         return None
     return Columns(offsets, timestamps, spans, (Run(0, count, whole, header),), 0, count, next_offset)
 
 
-def _allocate_columns(rows: int) -> tuple[memoryview, memoryview, memoryview]:
-    """Return offsets, timestamps and spans of `rows` rows. One allocation holds all, so that its memory pages are reused."""
-    arena = allocate(ROW_BYTES * rows)
+def _split(arena: memoryview, rows: int) -> tuple[memoryview, memoryview, memoryview]:
+    """Return offsets, timestamps and spans of `rows` rows, which are in one allocation."""
     return arena[: 8 * rows].cast("q"), arena[8 * rows : 16 * rows].cast("q"), arena[16 * rows :].cast("i")
 
 
@@ -222,7 +223,7 @@ def _columns(bodies: list[tuple[BatchHeader, memoryview, int, int]], next_offset
     capacity = sum(header.record_count for header, _, _, _ in bodies)
     if not capacity:
         return Columns(EMPTY.cast("q"), EMPTY.cast("q"), EMPTY.cast("i"), (), 0, 0, next_offset)
-    offsets, timestamps, spans = _allocate_columns(capacity)
+    offsets, timestamps, spans = _split(allocate(ROW_BYTES * capacity), capacity)
     runs: list[Run] = []
     row = 0
     for header, data, start, end in bodies:
