@@ -40,6 +40,43 @@ def test_a_delivery_calls_back(broker: Peer, topic: str) -> None:
     assert asyncio.run(go()) == [0, 1]
 
 
+def test_records_that_wait_for_a_connection_are_not_overtaken(broker: Peer, topic: str) -> None:
+    """Without idempotence, brokers accept batches in any order."""
+
+    async def go() -> int:
+        async with ottla.AsyncProducer(broker.address, acks=1, enable_idempotence=False, linger_ms=0) as producer:
+            await producer.partitions_for(topic)
+            first = await producer.send(topic, b"1", partition=0)
+            (opening,) = producer._driver._cluster._links.values()
+            while not opening.done():  # noqa: ASYNC110 - the state between this and the end of a task that waits for it
+                await asyncio.sleep(0)
+            second = await producer.send(topic, b"2", partition=0)  # before the task that waits for the connection runs
+            return (await second).offset - (await first).offset
+
+    assert asyncio.run(go()) == 1
+
+
+def test_a_loop_of_sends_lets_other_tasks_run(broker: Peer, topic: str) -> None:
+    async def go() -> int:
+        turns = 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        async with ottla.AsyncProducer(broker.address, linger_ms=0, batch_size=1_000) as producer:
+            await (await producer.send(topic, b"v"))
+            other = asyncio.create_task(take_turns())
+            for _ in range(1_000):
+                await producer.send(topic, bytes(100))
+            other.cancel()
+        return turns
+
+    assert asyncio.run(go()) > 10
+
+
 def test_a_waiting_consumer_can_be_cancelled_and_leaves_nothing_behind(broker: Peer, topic: str) -> None:
     async def go() -> int:
         async with ottla.AsyncConsumer(topic, bootstrap_servers=broker.address) as consumer:

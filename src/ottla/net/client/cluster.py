@@ -203,11 +203,10 @@ class ClusterLinks:
             opening.add_done_callback(_link_of)
         return await self._opened_by(opening)
 
-    def ready_link(self, node_id: int) -> Link | None:
-        """Return the link to the broker `node_id` if it is open, and takes requests at once. Otherwise use `link`."""
+    def open_link_to(self, node_id: int) -> Link | None:
+        """Return the link to the broker `node_id` if it is open. Otherwise use `link`, which opens it."""
         opening = self._links.get((CONTROL, node_id))
-        link = None if opening is None or self._closed else _link_of(opening)
-        return link if link is not None and link.is_ready else None
+        return None if opening is None or self._closed else _link_of(opening)
 
     async def _opened_by(self, opening: asyncio.Future[Link]) -> Link:
         """Return the link that a task opens, for one of its callers. Raises `Closed` if the client is closed meanwhile."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -19,6 +20,7 @@ from ottla.client.producer.transactions import ProducerTransactions
 from ottla.client.settings.clients import ProducerSettings
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks, now_ms
+from ottla.net.client.link import Link
 from ottla.net.client.tasks import Tasks
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.produce import ProduceResponse
@@ -59,8 +61,8 @@ class BatchSender:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._is_stopped = False
-        self._connecting: dict[int, int] = {}
-        """The number of requests to each broker that wait for a connection. Later requests to the broker must wait behind them."""
+        self._waiting: dict[int, deque[Send]] = {}
+        """The requests to each broker that wait for a connection. Later requests to the broker wait behind them."""
         self.machine = Sender(cluster.metadata, settings, transactions)
 
     def send_ready(self, now: int, wake_ms: int | None = None) -> None:
@@ -105,23 +107,70 @@ class BatchSender:
             self._identifying = self._tasks.spawn(self._identify())
 
     def _dispatch(self, send: Send) -> None:
-        """Write a request at once, without a task, if its broker's link is ready. This takes half the time."""
-        link = self._cluster.ready_link(send.node_id) if self._settings.acks_code else None
-        if link is None or send.node_id in self._connecting:
-            self._connecting[send.node_id] = self._connecting.get(send.node_id, 0) + 1
-            self._tasks.spawn(self._connect_and_send(send))
+        """Write a request at once if its broker is connected and no earlier request waits. None may overtake another."""
+        waiting = self._waiting.get(send.node_id)
+        if waiting is not None:
+            waiting.append(send)
             return
+        link = self._cluster.open_link_to(send.node_id) if self._settings.acks_code else None
+        if link is not None:
+            self._write(link, send)
+        else:
+            self._waiting[send.node_id] = deque([send])
+            self._tasks.spawn(self._connect_and_write(send.node_id))
+
+    async def _connect_and_write(self, node_id: int) -> None:
+        """Write the requests that wait for a broker, in their order, as soon as it is connected."""
+        waiting = self._waiting[node_id]
         try:
-            timeout_ms, most = self._settings.request_timeout_ms, self.machine.most_produce_version
-            link.call_back(send.request, timeout_ms, partial(self._receive, send), most)
-            self._note_request(send)
+            link = await self._cluster.link(node_id)
+            while waiting:
+                send = waiting.popleft()
+                if self._settings.acks_code:
+                    self._write(link, send)
+                else:
+                    await self._write_unanswered(link, send)
+        except KafkaError as error:
+            while waiting:
+                self.machine.broken(waiting.popleft(), error, now_ms(), was_sent=False)
+        finally:
+            del self._waiting[node_id]
+        self._pump()
+
+    def _write(self, link: Link, send: Send) -> None:
+        """Write a request whose answer is processed without a task, which takes half the time."""
+        timeout_ms, most = self._settings.request_timeout_ms, self.machine.most_produce_version
+        try:
+            if link.is_ready:
+                link.call_back(send.request, timeout_ms, partial(self._receive, send), most)
+            else:
+                self._tasks.spawn(self._await_answer(link, send, link.send(send.request, most)))
         except KafkaError as error:
             self.machine.broken(send, error, now_ms())
             self._tasks.soon(self._pump)
+            return
+        self._note_request(send)
+
+    async def _write_unanswered(self, link: Link, send: Send) -> None:
+        """Write a request with acks=0, and wait until the socket accepts it."""
+        self._note_request(send)
+        try:
+            await link.send_unanswered(send.request)
+            self.machine.sent_unanswered(send)
+        except KafkaError as error:
+            self.machine.broken(send, error, now_ms())
+
+    async def _await_answer(self, link: Link, send: Send, sent: asyncio.Future[AnswerBody]) -> None:
+        """Process the answer to a request that was held back while the link's login was renewed."""
+        try:
+            self._process(send, await link.answer(sent, self._settings.request_timeout_ms))
+        except KafkaError as error:
+            self.machine.broken(send, error, now_ms())
+        self._pump()
 
     def has_unwritten(self, where: TopicPartition) -> bool:
         """Return whether batches of a partition, or requests to any broker, wait to be written to a connection."""
-        return bool(self._connecting) or self.machine.has_backlog(where)
+        return bool(self._waiting) or self.machine.has_backlog(where)
 
     def _note_request(self, send: Send) -> None:
         if self._metrics is not None:
@@ -141,32 +190,6 @@ class BatchSender:
         else:
             raise error
         self._pump()
-
-    async def _connect_and_send(self, send: Send) -> None:
-        """Write a request as soon as its broker is connected, after those that wait already."""
-        was_sent = False
-        try:
-            try:
-                link = await self._cluster.link(send.node_id)
-            finally:
-                self._leave(send.node_id)
-            was_sent = True
-            self._note_request(send)
-            if self._settings.acks_code == 0:
-                await link.send_unanswered(send.request)
-                self.machine.sent_unanswered(send)
-            else:
-                answer = await link.request(send.request, self._settings.request_timeout_ms, self.machine.most_produce_version)
-                self._process(send, answer)
-        except KafkaError as error:
-            self.machine.broken(send, error, now_ms(), was_sent=was_sent)
-        self._pump()
-
-    def _leave(self, node_id: int) -> None:
-        """Count one request less that waits for a connection to a broker."""
-        self._connecting[node_id] -= 1
-        if not self._connecting[node_id]:
-            del self._connecting[node_id]
 
     def _process(self, send: Send, answer: ProduceResponse) -> None:
         now = now_ms()
