@@ -220,7 +220,8 @@ def notes() -> list[str]:
         f"Producers: {PARTITIONS} partitions, linger {LINGER_MS} ms (latency: 0), batches of {BATCH_BYTES} bytes, no compression, "
         "idempotent with acks=all, until all records are acknowledged. Ottla's broker syncs to disk before it answers acks=all.",
         "send_values: lists of 1000 values; confluent-kafka's is produce_batch. send_table: one table of Arrow.",
-        "Iterate: a loop over single records that takes the size of each value. confluent-kafka: consume(500) in a loop.",
+        "Iterate: a loop over single records that takes the size of each value. confluent-kafka: consume(500) in a loop, with "
+        "fetch.queue.backoff.ms=5: by default it fetches nothing for a second once 100 000 records of a partition wait.",
         "Latency: one record at a time, until its outcome is known.",
         "Memory: the growth of the process while records wait for a stopped broker, divided by the bytes of their values.",
         "Start: without the start of Python itself. aiokafka's producer connects in its start().",
