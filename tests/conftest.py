@@ -60,15 +60,11 @@ MARKS: dict[str, list[pytest.MarkDecorator]] = {
 """What marks all tests of a folder."""
 
 
-LONG_FIRST = ("tests/spark/", "tests/old/", "tests/cluster/", "tests/interop/", "tests/")
-"""The folders in the order in which their files begin, so that no process has a long file left when all others have ended."""
-
-
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     select(config, items)
     yield
-    items.sort(key=lambda item: next((at for at, folder in enumerate(LONG_FIRST) if item.nodeid.startswith(folder)), 0))
+    shares.begin_long_files(items)
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:

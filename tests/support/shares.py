@@ -15,6 +15,12 @@ import pytest
 
 SECONDS = 10
 """How long a test marked `full` takes unless the mark has other seconds."""
+LONG = (
+    (("tests/spark/",), 0.0, 0.8),
+    (("tests/old/", "tests/cluster/", "tests/interop/"), 0.0, 1.0),
+    (("",), 1.0, 2.0),
+)
+"""Beginnings of files, those of long ones first, and between which numbers of the order each kind is spread."""
 OUT_OF_TIME = "no time is left for it in this run"
 """Why a test was skipped that did not begin."""
 
@@ -70,6 +76,19 @@ def thin_out(items: list[pytest.Item]) -> None:
         for index, item in enumerate(rows):
             if index not in kept and not item.get_closest_marker("full"):
                 item.add_marker(pytest.mark.full(seconds=mark.kwargs.get("seconds", 2)))
+
+
+def begin_long_files(items: list[pytest.Item]) -> None:
+    """Sort tests by file so that long files begin first, and no process has one left when all others have ended.
+
+    Files with Spark are spread among the others: where several processes start it at once, it waits too long for its own processes.
+    """
+    files = list(dict.fromkeys(map(_file, items)))
+    order = dict[str, float]()
+    for folders, first, last in LONG:
+        chosen = [file for file in files if file.startswith(folders) and file not in order]
+        order |= {file: first + (last - first) * place / len(chosen) for place, file in enumerate(chosen)}
+    items.sort(key=lambda item: order[_file(item)])
 
 
 def _row(item: pytest.Item) -> tuple[int, ...]:
