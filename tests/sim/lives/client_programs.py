@@ -290,11 +290,13 @@ class ReadingProgram(ClientProgram):
         if random.random() < 0.3:
             await self.rest(self.slow_ms)
         if random.random() < 0.15 and consumer.assignment():
-            await self._pause_one(consumer)
+            await self._pause_one(consumer, records)
         await asyncio.sleep(0.001 if records else 0.02)  # a user's work takes time
 
-    async def _pause_one(self, consumer: AsyncConsumer) -> None:
-        where = self.world.random.choice(sorted(consumer.assignment()))
+    async def _pause_one(self, consumer: AsyncConsumer, records: list[ConsumerRecord]) -> None:
+        """Pause the partition of the last records, of which the consumer may have more, or any partition."""
+        last = {TopicPartition(each.topic, each.partition) for each in records[-1:]} & set(consumer.assignment())
+        where = self.world.random.choice(sorted(last or consumer.assignment()))
         share = self.member.held.get(where)
         consumer.pause(where)
         for _ in range(2):
