@@ -46,6 +46,15 @@ def test_an_offset_that_was_confirmed_just_before_the_group_took_its_partition_i
     assert made.pop_lost() == [B]
 
 
+def test_partitions_that_the_group_took_while_their_offsets_were_sent_are_found(made: UncommittedPartitions) -> None:
+    made.hand_out(A, 5)
+    made.hand_out(B, 9)
+    assert made.find_lost([A, B]) == []
+    made.remove([B])
+    assert made.find_lost([A, B]) == [B]
+    assert made.find_lost([A]) == []
+
+
 def test_after_a_seek_backwards_what_was_confirmed_does_not_count(made: UncommittedPartitions) -> None:
     made.hand_out(A, 9)
     confirm(made, a=9)

@@ -52,6 +52,10 @@ class UncommittedPartitions:
         for where in partitions:
             self._handed_out.pop(where, None)
 
+    def find_lost(self, offsets: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Return those of these partitions that the group took away since the last `pop_lost`."""
+        return sorted(where for where in offsets if where in self._lost)
+
     def pop_lost(self) -> list[TopicPartition]:
         """Return the partitions that the group took away, and forget them."""
         lost = sorted(self._lost)

@@ -611,15 +611,19 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         if self._settings.enable_auto_commit:
             raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
         if lost := self._uncommitted.pop_lost():
-            raise CommitFailed(
-                f"The group took {arguments.list_partitions(lost)} from this consumer before their offsets were committed: "
-                "other members read these records again."
-            )
+            raise _taken_away(lost)
         return member.group_metadata()
 
     def _confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that offsets of this consumer are part of a transaction."""
+        """Record that offsets of this consumer are part of a transaction.
+
+        Raises `CommitFailed` if the group took such a partition away meanwhile: the next owner, perhaps this member, may read its
+        records again.
+        """
+        lost = self._uncommitted.find_lost(offsets)
         self._progress.confirm(offsets)
+        if lost:
+            raise _taken_away(lost)
 
     def _in_group(self) -> GroupMember:
         """Return this consumer's membership of its group. Raises `SettingError` without a group."""
@@ -824,3 +828,10 @@ made_by_start(
     "_subscription",
     "_commits",
 )
+
+
+def _taken_away(partitions: list[TopicPartition]) -> CommitFailed:
+    return CommitFailed(
+        f"The group took {arguments.list_partitions(partitions)} from this consumer before their offsets were committed: "
+        "other members read these records again."
+    )

@@ -267,7 +267,11 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         return self._background.do(self._async.group_metadata)
 
     def _confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that offsets of this consumer are part of a transaction."""
+        """Record that offsets of this consumer are part of a transaction.
+
+        Raises `CommitFailed` if the group took such a partition away meanwhile: the next owner, perhaps this member, may read its
+        records again.
+        """
         self._background.do(lambda: self._async._confirm(offsets))
 
     def committed(self, partition: Partition) -> OffsetAndMetadata | None:

@@ -415,8 +415,12 @@ class AsyncProducer(OfOneProcess, Generic[Key_contra, Value_contra], metaclass=C
             chosen = committable(offsets)
             await transactions.send_offsets(chosen, metadata)
             if confirm := getattr(member, "_confirm", None):
-                with suppress(Closed):  # by another thread meanwhile
+                try:
                     confirm(chosen)
+                except Closed:
+                    pass  # by another thread meanwhile
+                except CommitFailed as error:  # the group has taken them away while their offsets were sent
+                    raise transactions.refuse(error) from error
 
     async def flush(self, timeout_ms: int | None = None) -> None:
         """Return once every record sent so far is written, and its `on_delivery` has returned. None waits without limit.
