@@ -55,6 +55,7 @@ cclass: Final = _as_it_is
 no_gc: Final = _as_it_is
 longlong: Final = int
 int: Final = int
+uint: Final = int
 bint: Final = bool
 Py_ssize_t: Final = int
 p_uchar: Final = bytearray
