@@ -18,7 +18,7 @@ from ottla.sim.event_loop import SimEventLoop
 from ottla.sim.streams import StreamFaults, StreamNetwork
 from ottla.sim.world import World
 from tests.sim.lives.client_brokers import Brokers, OneBroker, ThreeBrokers
-from tests.sim.lives.client_ledger import ClientLedger, Committed
+from tests.sim.lives.client_ledger import OPEN, ClientLedger, Committed
 from tests.sim.lives.client_lies import Lies, LyingServers
 from tests.sim.lives.client_programs import ClientProgram, Member, ProgramPlace, ReadingProgram, Source, WritingProgram
 from tests.sim.lives.client_runtime import in_world
@@ -34,6 +34,9 @@ PATIENCE_MS = 60_000
 """The longest simulated time, in ms after the faults, without a read or a commit while something is left to do."""
 CLUSTER_EACH = 12
 """Every twelfth seed has three brokers."""
+TRANSACTION_MS = 10_000
+MOST_OPEN_MS = TRANSACTION_MS + 2_000
+"""The time, in ms, after which coordinators have ended the transactions of producers that are gone."""
 MOST_CALLBACKS = 20_000
 """The maximum number of event loop callbacks of one client in a second."""
 COUNT_EACH = 500
@@ -170,6 +173,7 @@ class ClientLife:
         self._run(plan.streams.longest_ms + LATE_MS)
         done_ms = self.world.now_ms - began_ms
         self._await("brokers are well", self.brokers.is_well)
+        self._run(MOST_OPEN_MS, self._have_transactions_ended)
         self._check()
         ledger = self.ledger
         return ClientLifeResult(
@@ -302,7 +306,7 @@ class ClientLife:
     def _transaction_settings(self, transactional_id: str) -> dict[str, Any]:
         return self._writer_settings() | {
             "transactional_id": transactional_id,
-            "transaction_timeout_ms": 10_000,
+            "transaction_timeout_ms": TRANSACTION_MS,
             "max_block_ms": 5_000,
         }
 
@@ -420,6 +424,13 @@ class ClientLife:
         if any(wanted - self.ledger.seen.get(group_id, set()) for group_id in self._groups()):
             return False
         return not self.plan.copiers or len(self._readable(COPY)) >= len(wanted)
+
+    def _have_transactions_ended(self) -> bool:
+        if self.world.now_ms < self._asks_ms or not self.brokers.is_well():
+            return False
+        self._asks_ms = self.world.now_ms + LOOK_MS
+        logs = self.brokers.logs(self._places(*self.topics))
+        return not any(record.fate == OPEN for records in logs.values() for record in records)
 
     def _groups(self) -> tuple[str, ...]:
         return (READERS, COPIERS) if self.plan.copiers else (READERS,)
