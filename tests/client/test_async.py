@@ -128,6 +128,17 @@ def test_a_client_that_is_not_started_refuses_each_call_in_a_sentence_and_closes
     asyncio.run(go())
 
 
+def test_an_admin_client_whose_start_failed_is_not_started() -> None:
+    async def go() -> None:
+        admin = ottla.AsyncAdmin(security_protocol="SSL", ssl_truststore_location="/missing/ca.pem")
+        for _ in range(2):
+            with pytest.raises(ottla.KafkaError, match=r"^ssl_truststore_location=/missing/ca"):
+                await admin.start()
+        await admin.close()
+
+    asyncio.run(go())
+
+
 def test_a_second_start_changes_nothing(broker: Peer, topic: str) -> None:
     async def go() -> int:
         consumer = ottla.AsyncConsumer(topic, bootstrap_servers=broker.address)

@@ -27,6 +27,8 @@ The module depends on the error table of `ottla.wire.errors` and on records, not
 
 from __future__ import annotations
 
+from typing import cast
+
 from ottla.errors import UNKNOWN_SERVER_ERROR, KafkaError, SettingError
 from ottla.records.batches.record import ConsumerRecord
 from ottla.wire import errors as table
@@ -153,7 +155,7 @@ class DeserializationFailed(KafkaError):
     """
 
     def __init__(
-        self, record: ConsumerRecord, field: str, cause: Exception, reader: str | None = None, *, is_dead_letter: bool = False
+        self, record: ConsumerRecord, field: str, cause: BaseException, reader: str | None = None, *, is_dead_letter: bool = False
     ) -> None:
         """Create the error of a record. `reader` names what cannot read its `field`, by default a deserializer.
 
@@ -165,18 +167,18 @@ class DeserializationFailed(KafkaError):
             f"The {field} at offset {record.offset} of {where} cannot be read by {self._reader} ({_clause(cause)}): "
             f"seek() to offset {record.offset + 1} to read on{';' if is_dead_letter else ','} {instead}."
         )
-        self.__cause__ = cause
+        self.__cause__ = cause  # no other attribute has it: it is not pickled, because not all exceptions can be unpickled
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
         self.record, self.field = record, field
         self.data: bytes | None = record.key if field == "key" else record.value
-        self._cause = cause
 
     def of_dead_letter(self) -> DeserializationFailed:
         """Return this error for a consumer that reads the topic of its own dead letters."""
-        return DeserializationFailed(self.record, self.field, self._cause, self._reader, is_dead_letter=True)
+        cause = cast(BaseException, self.__cause__)
+        return DeserializationFailed(self.record, self.field, cause, self._reader, is_dead_letter=True)
 
 
-def _clause(cause: Exception) -> str:
+def _clause(cause: BaseException) -> str:
     """Return an exception's type and message, for use within a sentence."""
     return f"{type(cause).__name__}: {str(cause)[:CAUSE_CHARACTERS].rstrip('.')}"
 

@@ -12,6 +12,7 @@ from ottla.client.connection.metadata import Metadata
 from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.fetch_requests import FetchedPartition, FetchLimits, holds_nothing_more
 from ottla.client.consumer.fetcher import Chunk, Fetcher, PlannedFetch
+from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
 from ottla.client.consumer.visible_batches import AbortedTransaction, visible
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
@@ -429,6 +430,19 @@ def test_a_cursor_cut_short_ends_behind_what_was_handed_out() -> None:
     progress.mark_processed()
     assert not progress.holds([A])
     assert progress.processed_offsets() == progress.positions() == {A: OffsetAndMetadata(2)}
+
+
+def test_a_record_that_another_thread_gets_just_before_its_partition_is_taken_away_is_missing_in_a_transaction() -> None:
+    class Racing(Cursor):
+        def drop(self) -> int:
+            self.next_records(1)
+            return super().drop()
+
+    fetcher, uncommitted = reading(A), UncommittedPartitions()
+    progress = Progress(fetcher, Racing, uncommitted=uncommitted)
+    progress.begin(chunk())
+    progress.remove([A])
+    assert uncommitted.pop_lost() == [A]
 
 
 def test_columns_hand_out_the_rest_at_once() -> None:

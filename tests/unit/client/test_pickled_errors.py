@@ -12,6 +12,14 @@ import ottla
 from ottla.client import errors
 from ottla.wire.errors import TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION
 
+
+class Picky(Exception):
+    """The exception of a deserializer that cannot be unpickled, because its `args` are not what its `__init__` takes."""
+
+    def __init__(self, place: str, reason: str) -> None:
+        super().__init__(f"{place}: {reason}")
+
+
 RECORD = ottla.ConsumerRecord(7, 0, 0, b"k", b"v", (), ("t", 1))
 REFUSED = errors.broker_error(TOPIC_ALREADY_EXISTS, "Creating topic t")
 REFUSED.results = {"t": REFUSED}
@@ -24,7 +32,7 @@ EXAMPLES = [
     errors.FlushTimedOut("text", {"t": 3}),
     errors.AuthenticationFailed("text", 58),
     errors.SerializationFailed("t", "key", 3, ValueError("no")),
-    errors.DeserializationFailed(RECORD, "value", ValueError("no")),
+    errors.DeserializationFailed(RECORD, "value", Picky("here", "no")),
     errors.DeliveryFailed({"t": 1}, "1 record of topic t", REFUSED),
     errors.TransactionAbortable("text", REFUSED),
     errors.ProducerFenced("text"),

@@ -365,13 +365,13 @@ class Progress:
 
     def drop(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove the cursors of these partitions, so that the user gets none of their remaining records."""
-        self._note_handed_out()
         gone = set(partitions)
-        if self._uncommitted is not None:
-            self._uncommitted.reposition(gone)
         for cursor in self._cursors:
             if cursor.where in gone:
                 cursor.drop()
+        self._note_handed_out()  # only now, because another thread can get records until then
+        if self._uncommitted is not None:
+            self._uncommitted.reposition(gone)
         self._cursors = [cursor for cursor in self._cursors if cursor.where not in gone]
 
     def store(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

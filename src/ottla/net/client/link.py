@@ -126,9 +126,9 @@ class Link(asyncio.BufferedProtocol):
         self.when_broken: Callable[[BaseException], None] | None = None
         """A callback that gets the reason when an open link breaks. It is not called when the client closes the link."""
         self.when_ended: Callable[[], None] | None = None
-        self.when_renewed: Callable[[float | None], None] | None = None
-        """Called with the duration of a renewed login, in ms, or with None if it failed."""
         """A callback without arguments that is called once the link is closed, by either side."""
+        self.when_renewed: Callable[[float | None], None] | None = None
+        """A callback that gets the duration of a renewed login, in ms, or None if it failed."""
         self._connection = connection
         self._transport: asyncio.Transport | None = None
         self._outbox: Outbox | None = None

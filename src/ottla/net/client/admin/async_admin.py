@@ -58,10 +58,10 @@ class AsyncAdmin(
         """Start the client without a `with` statement. It connects at the first call."""
         if self._started:
             return self
-        self._started = True
         self._cluster = ClusterLinks(self._settings)
         self._telemetry = TelemetryDriver(self._cluster, self._settings)
         self._telemetry.begin()
+        self._started = True
         return self
 
     async def __aenter__(self) -> Self:

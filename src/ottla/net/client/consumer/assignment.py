@@ -152,10 +152,12 @@ class AssignmentDriver:
         if self._progress.holds(partitions):
             self._settled.clear()
             self.waits_for_user = True
-            with suppress(TimeoutError):
-                async with asyncio.timeout(timeout_ms / 1000):
-                    await self._settled.wait()
-            self.waits_for_user = False
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_ms / 1000):
+                        await self._settled.wait()
+            finally:
+                self.waits_for_user = False
         return not self._progress.holds(partitions)
 
     async def revoke(self, partitions: list[TopicPartition]) -> None:
