@@ -453,6 +453,15 @@ def test_columns_hand_out_the_rest_at_once() -> None:
     assert (cursor.position(), cursor.exhausted) == (4, True)
 
 
+def test_columns_that_are_handed_out_count_as_progress_of_the_user() -> None:
+    progress = Progress(reading(A))
+    cursor = progress.begin(chunk())
+    before = progress.handed_out()
+    assert progress.handed_out() <= before
+    cursor.remaining_columns()
+    assert not progress.handed_out() <= before
+
+
 def test_a_record_says_where_it_comes_from() -> None:
     import pickle
 

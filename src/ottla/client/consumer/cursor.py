@@ -329,8 +329,8 @@ class Progress:
         return list(oldest.values())
 
     def handed_out(self) -> frozenset[object]:
-        """Return the number of records that the user got of each chunk: a set with other items once the user got further ones."""
-        return frozenset((id(cursor), cursor.taken) for cursor in self._cursors)
+        """Return the position of the user in each chunk: a set with further items once the user got further records."""
+        return frozenset((id(cursor), cursor.position()) for cursor in self._cursors)
 
     def holds(self, partitions: Iterable[TopicPartition]) -> bool:
         """Return whether the user still processes records of these partitions."""
