@@ -146,7 +146,7 @@ def test_slices_that_nobody_reads_keep_the_next_request_from_being_begun(stored:
 
 
 def test_a_frame_of_many_buffers_is_written_by_one_call_without_a_copy(stored: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    batch = memoryview(b"x" * 300_000)
+    batch = memoryview(b"x" * 70_000)
     frame: list[Part] = [b"head", batch, b"between", FileSlice(stored, 10, 100), batch, b"tail"]
     written: list[list[Any]] = []
     writev = os.writev
@@ -161,7 +161,7 @@ def test_a_frame_of_many_buffers_is_written_by_one_call_without_a_copy(stored: A
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
             end.setblocking(False)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 << 20)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 200_000)
         loop = asyncio.get_running_loop()
         transport, protocol = await loop.create_connection(Protocol, sock=ours)
         protocol.outbox.put(frame)
