@@ -132,3 +132,28 @@ def test_records_that_are_put_back_are_handed_out_again() -> None:
     one.put_back()
     (left,) = one.remaining_columns()
     assert left.record_count == 2
+
+
+def drop_while_asked(taken: int, asked_at: int) -> bool:
+    """Drop a cursor while another thread asks for a record at one step. Return whether there is such a step."""
+    one = cursor()
+    one.next_records(taken)
+    passed = 0
+    ends: list[int] = []
+
+    def ask() -> None:
+        nonlocal passed
+        if passed == asked_at:
+            one.next_records(1)
+        passed += 1
+
+    at_each_step_of(Cursor.drop, ask, lambda: ends.append(one.drop()))
+    assert ends == [one.taken]
+    assert one.next_records(1) == []
+    return asked_at < passed
+
+
+@pytest.mark.parametrize("taken", [0, 1, COUNT - 1])
+def test_a_dropped_cursor_ends_behind_all_that_was_handed_out_whenever_another_thread_asks(taken: int) -> None:
+    assert drop_while_asked(taken, 0)
+    assert any(not drop_while_asked(taken, step) for step in range(1, 1_000))

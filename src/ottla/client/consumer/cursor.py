@@ -246,11 +246,18 @@ class Cursor:
 
         Return the offset of the next record that the user did not get.
         """
+        records = self._iterator
+        end = 0 if records is None else records.end
+        if records is not None:
+            records.cut()  # first, because another thread can get records until then
         if self._claim():  # otherwise the user got all columns, up to `_stop`
-            self._stop = self.position()
+            if records is None:
+                self._stop = self._chunk.from_offset
+            elif records.taken < end:
+                self._stop = records.offset(records.taken)
         self._dropped = True
         self._rest = None
-        if self._iterator is not None:
+        if records is None and self._iterator is not None:  # opened meanwhile
             self._iterator.cut()
         return self._stop
 
