@@ -18,6 +18,7 @@ from ottla.client.settings.clients import ConsumerSettings, ProducerSettings
 from ottla.net.client.consumer.range_reader import RangeReader
 from ottla.net.client.producer.batch_producer import BatchProducer
 from ottla.records.batches.columns import build, open_batches
+from ottla.records.batches.header import write_crc
 from ottla.spark.brokers import Brokers
 from tests.support.peers import Peer
 
@@ -173,6 +174,7 @@ def test_a_range_beyond_the_end_is_an_error_after_the_time_allowed(broker: Peer,
 def test_a_batch_that_the_broker_refuses_is_raised(broker: Peer, topic: str) -> None:
     broken = bytearray(build(None, [b"x"], 0))
     broken[22] |= 0x20  # a control batch, which no client may send
+    write_crc(broken, 0, len(broken))
 
     async def work() -> None:
         async with producing(broker) as producer:

@@ -341,6 +341,18 @@ def test_rows_end_before_one_that_is_too_large() -> None:
     assert made.extend("t", 0, 1, value_rows([], 7), 0, 0, at(100)) == []
 
 
+def test_rows_that_cannot_be_added_leave_no_batch_without_records_behind() -> None:
+    one = accumulator()
+    rows = value_rows([b"v"], 0)
+    rows.value_data = b""
+    with pytest.raises(ValueError, match="outside its data"):
+        one.extend("t", 0, 1, rows, 0, 1, at(0))
+    assert one.end_linger() == []
+    assert one.pending_bytes == 0
+    assert one.append_quickly("t", b"v", None, 0, None, None) is None, "nothing calls close for a record that is added quickly"
+    assert one.append("t", 0, 1, None, b"v", None, 0, at(0))[1] == 0
+
+
 def test_rows_of_several_times_are_told_by_their_own() -> None:
     made = accumulator()
     mixed = value_rows([b"c", b"d"], 0)

@@ -361,7 +361,13 @@ class Accumulator:
     def _extend_batch(self, batch: PendingBatch, rows: Rows, order: Order, start: int, stop: int, added: list[AddedRows]) -> int:
         batch.is_open = False  # from here on, no other thread adds a record, and the numbers stay
         index, size = batch.record_count, batch.size
-        end = batch.extend(rows, order, start, stop, self._batch_size)
+        try:
+            end = batch.extend(rows, order, start, stop, self._batch_size)
+        except BaseException:
+            if not index:  # an open batch without records would take one by `append_quickly`, and be closed by no call of `close`
+                self._pop_open(batch.where)
+                self._forget(batch)
+            raise
         self._appender.count(batch.size - size)
         if end > start:
             added.append(AddedRows(batch, index, order[start:end] if len(order) else range(start, end)))

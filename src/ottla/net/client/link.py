@@ -34,7 +34,7 @@ OnAnswer: TypeAlias = Callable[[AnswerBody, BaseException | None], None]
 """A callback that gets the answer to a request, or None and an error."""
 
 EARLY_S = 0.001
-"""The time, in seconds, by which a timer may be early: loops round, and call what is due within the resolution of their clock."""
+"""The time, in seconds, by which a loop may call a timer too early, because its clock has a resolution."""
 WAKE_BYTES = 1024 * 1024
 """The number of bytes of a large answer that must arrive before the system wakes the event loop for them."""
 
@@ -257,8 +257,8 @@ class Link(asyncio.BufferedProtocol):
     def call_back(self, body: Message, timeout_ms: int, then: OnAnswer, most: int | None = None) -> None:
         """Write a request in at most version `most`. Later call `then(answer, None)`, or `then(None, error)` without an answer.
 
-        This costs less than `request`, and needs `is_ready`. The errors are those of `answer`; a timeout ends only after those of
-        earlier requests. Raises the exceptions of `send`.
+        This costs less than `request`, and needs `is_ready`. The errors are those of `answer`. Timeouts are checked in the order of
+        requests, so a shorter one can end late. Raises the exceptions of `send`.
         """
         self._check_open()
         now_s = self._loop.time()

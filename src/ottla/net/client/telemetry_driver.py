@@ -37,6 +37,7 @@ class TelemetryDriver:
         self._opened = asyncio.Event()
         self._settled = asyncio.Event()
         """Set once the client has an instance id, or will get none."""
+        self._closed = False
         self._refusal: KafkaError | None = None
         """The last error with which a broker answered."""
         self._task: asyncio.Task[None] | None = None
@@ -110,11 +111,12 @@ class TelemetryDriver:
             last = "" if self._refusal is None else f" The last answer: {self._refusal}"
             raise TimedOut(f"No broker assigned a client instance id within {timeout_ms} ms.{last}") from None
         if (instance_id := self._pusher.instance_text) is None:
-            raise self._refusal or Closed()
+            raise Closed() if self._closed or self._refusal is None else self._refusal.with_traceback(None)
         return instance_id
 
     async def close(self) -> None:
         """Push the last metrics, if a broker wants them and is connected, and stop."""
+        self._closed = True
         if self._task is None:
             return
         self._task.cancel()

@@ -116,6 +116,7 @@ class AssignmentDriver:
         committed = await self.member.fetch_committed(partitions) if self.member is not None else {}
         self._log_change("reads", partitions)
         fetcher.add(partitions)
+        self._progress.drop(partitions)  # an offset of an earlier assignment may have been confirmed after its end
         for where in partitions:
             if where in committed:
                 fetcher.seek(where, committed[where].offset)

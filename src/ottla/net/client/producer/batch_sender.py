@@ -93,7 +93,7 @@ class BatchSender:
         self._pump()
 
     def stop(self) -> None:
-        """Send nothing more, and ignore all answers."""
+        """Set no more timers, and ignore all answers. `send_ready` must not be called any more."""
         self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()

@@ -318,10 +318,6 @@ class ProduceDriver:
         return not batch.is_open and not self._sender.has_unwritten(batch.where)
 
     def _pass_on(self, batch: PendingBatch) -> None:
-        if not batch.record_count:  # the rows that opened it could not be added: the exception is raised where they were sent
-            self.accumulator.release(batch)
-            batch.finish()
-            return
         data = batch.encode(self._codec)
         on_done = partial(self._on_done, batch)
         outgoing = Outgoing(batch.where, data, batch.record_count, batch.deadline_ms, on_done, self._split)
