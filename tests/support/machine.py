@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ottla.broker.broker import BrokerMachine
+from ottla.broker.coordination.coordinators import Coordinators
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.serving.dialects import FirstDialect
 from ottla.broker.serving.purgatory import DelayedReply
@@ -174,3 +175,12 @@ class OpenMachine(Machine):
         self._routes = routes
         self._authorizer = authorizer
         super().__init__(**settings)
+
+
+def create_topic_of(coordinators: Coordinators[Any], machine: Machine) -> list[int]:
+    """Create the topic of coordinators, as the first request for one does. Return its error code once it is done."""
+    created = list[int]()
+    machine.broker.scheduler.begin("create", coordinators.ensure(), created.append, urgent=True)
+    for _ in range(10):
+        machine.pass_time(1)
+    return created

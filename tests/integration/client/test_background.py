@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,15 +11,6 @@ from ottla.net.client.background import BackgroundLoop
 from ottla.net.client.producer import blocking_producer
 
 LONG_S = 60
-
-
-@pytest.fixture
-def background() -> Iterator[BackgroundLoop]:
-    async def start() -> None: ...
-
-    loop = BackgroundLoop.begin("test", start)
-    yield loop
-    loop.stop()
 
 
 def test_a_hand_over_waits_until_the_loop_begins_the_function_but_not_for_its_end(background: BackgroundLoop) -> None:

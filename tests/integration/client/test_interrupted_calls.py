@@ -6,7 +6,6 @@ import asyncio
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator
 from queue import SimpleQueue
 from types import FrameType
 
@@ -33,15 +32,6 @@ class Interrupted:
             self.count += 1
             if self.count == self.wanted:
                 raise self._error
-
-
-@pytest.fixture
-def background() -> Iterator[BackgroundLoop]:
-    async def start() -> None: ...
-
-    loop = BackgroundLoop.begin("test", start)
-    yield loop
-    loop.stop()
 
 
 class TimeIsUp(Exception):

@@ -14,7 +14,7 @@ from ottla.coord.runtime.record_reader import RecordReader
 from ottla.ports import Steps
 from ottla.wire.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, NONE, NOT_COORDINATOR
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, WaitFor, decode, refused
-from tests.support.machine import Machine
+from tests.support.machine import Machine, create_topic_of
 
 CHUNK_BYTES = 1_000
 KIND = CoordinatorKind(
@@ -39,12 +39,7 @@ class Moving:
         return decision
 
     def create(self) -> list[int]:
-        """Create the topic, as the first request for a coordinator does."""
-        created = list[int]()
-        self.machine.broker.scheduler.begin("create", self.counters.ensure(), created.append, urgent=True)
-        for _ in range(10):
-            self.machine.pass_time(1)
-        return created
+        return create_topic_of(self.counters, self.machine)
 
     def partition(self, name: str) -> Partition:
         found = self.machine.broker.partitions.get(TOPIC, partition_of(name, 3))

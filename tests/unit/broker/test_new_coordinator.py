@@ -17,7 +17,7 @@ from ottla.wire.apis import API
 from ottla.wire.errors import NONE, NOT_COORDINATOR
 from ottla.wire.schema import Message
 from tests.support.counters import TOPIC, Add, Counted, Counters, Look, decode, refused
-from tests.support.machine import Machine
+from tests.support.machine import Machine, create_topic_of
 
 KIND = CoordinatorKind(TOPIC, Counters, lambda partition: stored_records(partition, RecordReader(decode)), refused)
 PARTITIONS = 3
@@ -36,12 +36,7 @@ class Counting:
         self.counters = joined(self.machine.broker)
 
     def create(self) -> list[int]:
-        """Create the topic, as the first request for a coordinator does."""
-        created = list[int]()
-        self.machine.broker.scheduler.begin("create", self.counters.ensure(), created.append, urgent=True)
-        for _ in range(10):
-            self.machine.pass_time(1)
-        return created
+        return create_topic_of(self.counters, self.machine)
 
     def ask(self, body: Add | Look) -> list[Counted]:
         """What is answered, as soon as it is."""
