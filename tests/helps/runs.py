@@ -12,8 +12,11 @@ from tests.helps.scenario import SCENARIOS, Scenario
 from tests.helps.world import HelpWorld, Refused
 
 
-def run_example(line: str, cluster: HelpCluster, home: Path) -> None:
-    """Run the scenario of an example. Skip it with its reason where it cannot have its effect."""
+def run_example(line: str, cluster: HelpCluster, home: Path) -> int:
+    """Run the scenario of an example, which checks its effect. Return how often it ran the example.
+
+    Skip it with its reason where it cannot have its effect.
+    """
     scenario = SCENARIOS.get(line)
     assert scenario is not None, f"`ottla {line}` has no scenario: add one to tests/helps/scenarios that checks its effect"
     if scenario.only_ottla and not cluster.is_ottla:
@@ -24,9 +27,10 @@ def run_example(line: str, cluster: HelpCluster, home: Path) -> None:
         world.is_too_old = cluster.release < scenario.since or (cluster.has_zookeeper and scenario.needs_kraft)
         if not world.is_too_old:
             scenario.check(world)
-            return
+            return world.example_runs
         with pytest.raises(Refused):
             _check_refused(scenario, world)
+        return world.example_runs
 
 
 def _check_refused(scenario: Scenario, world: HelpWorld) -> None:

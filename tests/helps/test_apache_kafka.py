@@ -24,4 +24,4 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HelpCluster]:
 
 @pytest.mark.parametrize("example", examples_of(), ids=lambda example: example.line)
 def test_an_example_does_what_its_help_says(example: Example, cluster: HelpCluster, tmp_path: Path) -> None:
-    run_example(example.line, cluster, tmp_path)
+    assert run_example(example.line, cluster, tmp_path) > 0

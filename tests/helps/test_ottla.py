@@ -33,7 +33,7 @@ def rows() -> Iterator[Any]:
 @pytest.mark.rows(80, seconds=0.2)
 @pytest.mark.parametrize("example", [*rows()])
 def test_an_example_does_what_its_help_says(example: Example, cluster: HelpCluster, tmp_path: Path) -> None:
-    run_example(example.line, cluster, tmp_path)
+    assert run_example(example.line, cluster, tmp_path) > 0
 
 
 def test_each_scenario_has_an_example_and_no_example_is_in_two_helps() -> None:

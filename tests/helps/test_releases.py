@@ -33,10 +33,10 @@ def ottla_(request: pytest.FixtureRequest) -> Iterator[HelpCluster]:
 @pytest.mark.full(seconds=1)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
 def test_an_example_on_apache_kafka(example: Example, kafka: HelpCluster, tmp_path: Path) -> None:
-    run_example(example.line, kafka, tmp_path)
+    assert run_example(example.line, kafka, tmp_path) > 0
 
 
 @pytest.mark.full(seconds=0.5)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.line)
 def test_an_example_on_a_listener_of_a_release(example: Example, ottla_: HelpCluster, tmp_path: Path) -> None:
-    run_example(example.line, ottla_, tmp_path)
+    assert run_example(example.line, ottla_, tmp_path) > 0

@@ -73,6 +73,8 @@ class HelpWorld:
             "NO_COLOR": "1",
         }
         self.is_too_old = False
+        self.example_runs = 0
+        """The number of times that the scenario has run the example, perhaps with further options."""
         """Whether the cluster cannot do what the example says."""
         self._made: set[str] = set()
         self._stack = ExitStack()
@@ -262,6 +264,7 @@ class HelpWorld:
 
     def _filled(self, line: str | None) -> str:
         text = self.line if line is None else line
+        self.example_runs += self.line in text
         for word, actual in self.words.items():
             text = text.replace(word, actual)
         return text
