@@ -343,8 +343,9 @@ def test_coordinators_change_sides_with_what_they_hold(pair: Pair) -> None:
 @pytest.mark.parametrize("side", SIDES)
 def test_a_leader_that_stood_still_is_fenced_and_has_what_its_successor_took(pair: Pair, side: int) -> None:
     topic, other = f"still-{side}", OTHER[side]
-    pair.create(topic, [side, other])
     pair.control(side)
+    pair.create(topic, [side, other])
+    pair.lead(topic, side)
     assert_takes_records(pair, side, topic, 0)
     pair.cluster.pause(side)
     try:
