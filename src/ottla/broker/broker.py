@@ -36,7 +36,6 @@ from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.exemptions import RequestsOfBrokers
 from ottla.broker.quotas.quota_changes import QuotaChanges
 from ottla.broker.quotas.request_throttle import Throttling
-from ottla.broker.releases import Dialect
 from ottla.broker.replication.follower_fetches import Followers
 from ottla.broker.replication.image_updates import ImageUpdates
 from ottla.broker.replication.metadata_publisher import MetadataPublisher
@@ -54,7 +53,7 @@ from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses, CurrentLeaders
 from ottla.broker.serving.all_topics import AllTopics
 from ottla.broker.serving.authorization import Guard
-from ottla.broker.serving.dialects import DialectParts, FirstDialect, Speaks
+from ottla.broker.serving.dialects import DialectParts, FirstDialect, Routers
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.serving.partition_fields import PartitionDescriber
@@ -292,27 +291,24 @@ class BrokerMachine:
     def _is_on(self, switch: str) -> bool:
         return bool(getattr(self.settings, switch))
 
-    def _routers(self, first_dialect: FirstDialect | None) -> dict[Dialect, Speaks]:
-        routers: dict[Dialect, Speaks] = {Dialect.VERSIONED: self._router}
-        if first_dialect is not None:
-            parts = DialectParts(
-                self.partitions,
-                self.image,
-                self.settings_in_force,
-                self.by_name,
-                self.rights,
-                self.purgatory,
-                self.checks,
-                self.metadata_waits,
-                self.scheduler,
-                self.changes,
-                self.quotas,
-                self.disk,
-                self.random_bytes,
-                self.node_id,
-            )
-            routers[Dialect.FIRST] = first_dialect.router(parts)
-        return routers
+    def _routers(self, first_dialect: FirstDialect | None) -> Routers:
+        parts = DialectParts(
+            self.partitions,
+            self.image,
+            self.settings_in_force,
+            self.by_name,
+            self.rights,
+            self.purgatory,
+            self.checks,
+            self.metadata_waits,
+            self.scheduler,
+            self.changes,
+            self.quotas,
+            self.disk,
+            self.random_bytes,
+            self.node_id,
+        )
+        return Routers(self._router, first_dialect, parts)
 
     def _contexts(self) -> dict[object, object]:
         """Return the objects that handlers can take as parameters, by type."""

@@ -19,8 +19,8 @@ from ottla.version import VERSION
 SILENT = logging.NullHandler()
 """A handler that drops the clients' warnings, because a command prints one sentence of its own about a failure."""
 
-OBJECTS_PER_COLLECTION = 10_000
-"""The new objects after which garbage is collected: with Python's 700, imports would be interrupted a hundred times."""
+OBJECTS_PER_COLLECTION = 100_000
+"""The new objects after which garbage is collected: with Python's 700, imports would be interrupted hundreds of times."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

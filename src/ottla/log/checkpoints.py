@@ -10,9 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from crc32c import crc32c
-
 from ottla.ports import Disk, Pauses
+from ottla.records.checksum import crc32c
 
 log = logging.getLogger("ottla.log")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 
 from ottla.kafka07.log.check import check_positions
-from ottla.kafka07.log.format import PositionsFormat07, positions_of
-from ottla.kafka07.log.positions import Positions07, Progress07
+from ottla.kafka07.log.format import PositionsFormat07
+from ottla.kafka07.log.positions import Positions07, Progress07, positions_of
 from ottla.kafka07.log.reader import OpenedBatches07, Reader07
 from ottla.kafka07.records.messages import message_set, messages
 from ottla.kafka07.records.produced_messages import Terms07, arrive

@@ -12,6 +12,7 @@ from ottla.broker.failures import Changes
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.releases import Dialect
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.metadata_waits import MetadataWaits
@@ -64,3 +65,18 @@ class FirstDialect(Protocol):
         ...
 
     def router(self, parts: DialectParts) -> Speaks: ...
+
+
+class Routers(dict[Dialect, Speaks]):
+    """The router of each dialect. The router of the first dialect is created, and its modules imported, when it is needed."""
+
+    def __init__(self, versioned: Speaks, first_dialect: FirstDialect | None, parts: DialectParts) -> None:
+        super().__init__({Dialect.VERSIONED: versioned})
+        self._first_dialect = first_dialect
+        self._parts = parts
+
+    def __missing__(self, dialect: Dialect) -> Speaks:
+        if self._first_dialect is None:
+            raise KeyError(dialect)
+        made = self[dialect] = self._first_dialect.router(self._parts)
+        return made

@@ -11,8 +11,7 @@ from ottla.broker.partitions.partition import LEADER, Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster.replicas.leader import LeaderState
-from ottla.kafka07.log.format import positions_of
-from ottla.kafka07.log.positions import Positions07, Progress07
+from ottla.kafka07.log.positions import Positions07, Progress07, positions_of
 from ottla.kafka07.log.reader import OpenedBatches07, Reader07
 from ottla.kafka07.log.sidecar import Damaged07
 from ottla.kafka07.records.produced_messages import Run07

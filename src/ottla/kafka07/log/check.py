@@ -6,16 +6,15 @@ It uses sidecars and whole logs at rest, and changes them only in `renew_positio
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+from ottla.kafka07.log.names import KEPT_07, bases_07
 from ottla.kafka07.log.recovery import last_sound
 from ottla.kafka07.log.sidecar import (
     END,
-    KEPT_07,
     PAGE_RECORDS,
-    POSITIONS_07,
     RECORD_BYTES,
     Begin07,
     Damaged07,
@@ -24,7 +23,7 @@ from ottla.kafka07.log.sidecar import (
     encode_header,
 )
 from ottla.kafka07.records.renderer import Kind07, size_of
-from ottla.log.names import LOG, file_name, parse_file_name
+from ottla.log.names import LOG, file_name
 from ottla.log.recovery.recovery import good_batches
 from ottla.log.sidecars import SidecarFault
 from ottla.ports import Disk
@@ -35,12 +34,6 @@ from ottla.records.pauses import finish
 END_OF_LOG: Final = (1 << 63) - 1
 NEVER_GIVEN: Final = 1 << 40
 """The distance in bytes from the last known position to new ones, if damage hides which positions clients have."""
-
-
-def bases_07(names: Iterable[str], suffix: str = POSITIONS_07) -> list[int]:
-    """Return the base offsets of a partition's sidecars, in order."""
-    parsed = [parse_file_name(name) for name in names if name.endswith(suffix)]
-    return sorted(known[0] for known in parsed if known and known[1] == suffix)
 
 
 def check_positions(disk: Disk, path: str, names: Sequence[str]) -> Iterator[SidecarFault]:

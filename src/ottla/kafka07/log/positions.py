@@ -21,6 +21,7 @@ from ottla.kafka07.log.recovery import invalidate
 from ottla.kafka07.log.sidecar import END, Begin07, Damaged07, Sidecar07, misfit
 from ottla.kafka07.records.renderer import Kind07, size_of
 from ottla.log.errors import Damaged
+from ottla.log.log import Log
 from ottla.log.reads import ReadableLog
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records import kernel_07
@@ -406,3 +407,10 @@ class Positions07:
         self._work = self._asked = None
         self._pending.clear()
         self._pending_bytes = 0
+
+
+def positions_of(log: Log, disk: Disk) -> Positions07:
+    """Return the positions of a log for clients of Kafka 0.7. The first call creates them."""
+    if not isinstance(log.sidecars, Positions07):
+        log.sidecars = Positions07(disk, log.path, log)
+    return log.sidecars

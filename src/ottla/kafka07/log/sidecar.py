@@ -13,14 +13,10 @@ from contextlib import suppress
 from struct import Struct
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
+from ottla.kafka07.log.names import KEPT_07, POSITIONS_07
 from ottla.log.names import file_name
 from ottla.ports import Buffer, Disk, File, StorageFailed
-
-POSITIONS_07: Final = ".positions07"
-KEPT_07: Final = ".kept07"
-"""The suffixes of a sidecar, and of the file of compressed messages kept for the sidecar."""
+from ottla.records.checksum import crc32c
 
 HEADER: Final = Struct(">4sIqqqq4xI")
 """Magic, version, base offset, its position, the end position of the previous file, its base offset, CRC-32C."""

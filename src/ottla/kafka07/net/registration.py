@@ -1,6 +1,7 @@
 """A broker in the ZooKeeper of Kafka 0.7: its session there, from its first listening until its stop.
 
-The module connects to the real ZooKeeper; `ottla.kafka07.broker.registration` defines the entries.
+The module connects to the real ZooKeeper; `ottla.kafka07.broker.registration` defines the entries. Every broker's start checks its
+listeners here, so that all else is imported by `register`.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from functools import partial
 
 from ottla.broker.releases import Dialect
 from ottla.broker.settings import BrokerSettings, SettingError
-from ottla.kafka07.broker.registration import Registration07
 from ottla.net.server.listeners import Listen
 from ottla.net.server.server import Server
-from ottla.net.startup.cluster_start import advertised_listener, kazoo_needed
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.ports import SharedRegistry
@@ -55,6 +54,9 @@ def register(server: Server, addresses: Sequence[Listen], posts: Posts) -> Share
     connect = broker.settings.ottla_kafka07_zookeeper_connect
     if not connect:
         return None
+    from ottla.kafka07.broker.registration import Registration07
+    from ottla.net.startup.cluster_start import advertised_listener, kazoo_needed
+
     where = next(where for where in addresses if where.release.dialect is Dialect.FIRST)
     _, host, port = advertised_listener(where, broker.settings, "clients")
     with kazoo_needed(CONNECT):

@@ -15,11 +15,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from crc32c import crc32c
-
 from ottla.log.producer_state.producer_limit import Counted, OwnerShare, ProducerShares, fair
 from ottla.log.segments.transaction_index import ABORT, Aborted, Marker
 from ottla.records.batches.header import BatchHeader
+from ottla.records.checksum import crc32c
 from ottla.wire.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,

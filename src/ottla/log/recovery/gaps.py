@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from crc32c import crc32c
-
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
 from ottla.log.names import HOLED_SEGMENTS, JOINED_SEGMENTS, KNOWN_GAPS
 from ottla.ports import Disk
+from ottla.records.checksum import crc32c
 
 Gap = tuple[int, int]
 """(first missing offset, offset at which the log continues)"""

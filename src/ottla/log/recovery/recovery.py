@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from crc32c import crc32c
-
 from ottla.log.config import LogConfig
 from ottla.log.epochs import LeaderEpochs
 from ottla.log.errors import Damaged
@@ -46,6 +44,7 @@ from ottla.log.segments.swap import recover_swaps
 from ottla.log.sidecars import SidecarFormat
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.batches.header import CRC_FROM, HEADER_BYTES, MAGIC, BatchHeader, read_header
+from ottla.records.checksum import crc32c
 
 log = logging.getLogger("ottla.log")
 

@@ -10,8 +10,6 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 
-from crc32c import crc32c
-
 from ottla.log.config import LogConfig
 from ottla.log.errors import Damaged, Unfinished
 from ottla.log.names import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
@@ -31,6 +29,7 @@ from ottla.log.segments.soundness import Place, Unproven
 from ottla.log.segments.transaction_index import TransactionIndex
 from ottla.ports import Buffer, Disk, File, StorageFailed
 from ottla.records.batches.header import HEADER_BYTES, MAGIC, BatchHeader, read_header
+from ottla.records.checksum import crc32c
 
 log = logging.getLogger("ottla.log")
 

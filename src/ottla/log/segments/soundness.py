@@ -11,11 +11,10 @@ from bisect import bisect_right
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from ottla.log.segments.scan import LENGTH_FROM, SHORTEST
 from ottla.ports import File
 from ottla.records.batches.header import CRC_FROM, HEADER_BYTES, MAGIC, MAGIC_POSITION
+from ottla.records.checksum import crc32c
 from ottla.records.kernel_sound import sound
 
 HEAD = Struct(">qiibI2xi")

@@ -12,11 +12,10 @@ from itertools import chain
 from struct import Struct
 from typing import NamedTuple, overload
 
-from crc32c import crc32c
-
 from ottla.ports import Buffer, Disk, File
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import HEADER_BYTES, MAGIC, BatchHeader, read_header
+from ottla.records.checksum import crc32c
 from ottla.wire import Malformed, decode
 from ottla.wire.data.control_records import ControlRecordTypeSchema, EndTxnMarker
 

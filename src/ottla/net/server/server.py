@@ -125,6 +125,7 @@ class Server:
         them, even if a free port is chosen. Raises OSError, and `SettingError` if the listener's TLS is unusable.
         """
         secure = self._securely(where) if where.spoken.has_tls else None
+        self.broker.routers[where.release.dialect]  # otherwise the first request would wait for its creation
         found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
         for tries_left in reversed(range(PORT_TRIES)):

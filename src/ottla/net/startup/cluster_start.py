@@ -40,6 +40,21 @@ class ClusterPlace:
         self.links = BrokerLinks(directory.node_id, settings, posts.call_now)
         self.ports = ClusterPorts(registry, self.links)
 
+    async def prepare(self, broker: BrokerMachine) -> None:
+        """Load the cluster's metadata, including ACLs, before any client is served. Raises `NotAMember`."""
+        await _wait_for(broker.prepare)
+
+    async def register(self, broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
+        """Register the broker, and return once it is a member of the cluster. Raises `NotAMember` and `SettingError`."""
+        listeners = [advertised_listener(where, broker.settings, "other brokers") for where in addresses]
+        membership = broker.membership
+        assert membership is not None, "this broker is one of a cluster"
+
+        def join(told: Callable[[str], None]) -> None:
+            membership.join(listeners, lambda refusal: told("" if refusal is None else str(refusal)))
+
+        await _wait_for(join)
+
 
 async def open_place(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace:
     """Begin a registry session, and lock the broker's data directory, after a check that both are of one cluster.
@@ -160,23 +175,6 @@ def _own_epoch(data_dir: str) -> int:
 
 def _epoch_in(entry: Entry | None) -> int:
     return 0 if entry is None or not entry.value.isdigit() else int(entry.value)
-
-
-async def prepare(broker: BrokerMachine) -> None:
-    """Load the cluster's metadata, including ACLs, before any client is served. Raises `NotAMember`."""
-    await _wait_for(broker.prepare)
-
-
-async def register(broker: BrokerMachine, addresses: Sequence[Listen]) -> None:
-    """Register the broker, and return once it is a member of the cluster. Raises `NotAMember` and `SettingError`."""
-    listeners = [advertised_listener(where, broker.settings, "other brokers") for where in addresses]
-    membership = broker.membership
-    assert membership is not None, "this broker is one of a cluster"
-
-    def join(told: Callable[[str], None]) -> None:
-        membership.join(listeners, lambda refusal: told("" if refusal is None else str(refusal)))
-
-    await _wait_for(join)
 
 
 async def _wait_for(start: Callable[[Callable[[str], None]], None]) -> None:

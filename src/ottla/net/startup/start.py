@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NO_EPOCH
@@ -29,7 +29,7 @@ from ottla.net.security.verifiers import SystemProofs
 from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
 from ottla.net.server.server import Server
-from ottla.net.startup import cluster_start, first_clients, log_output
+from ottla.net.startup import first_clients, log_output
 from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.old_registry import open_registry
@@ -38,6 +38,9 @@ from ottla.net.startup.plugins import assignors as named
 from ottla.net.startup.plugins import own_authorizer
 from ottla.net.startup.worker_threads import RealWorkers
 from ottla.ports import Registry, RegistryDamaged, StorageFailed
+
+if TYPE_CHECKING:
+    from ottla.net.startup.cluster_start import ClusterPlace
 
 log = logging.getLogger("ottla.net")
 
@@ -167,22 +170,31 @@ async def start(
     found = named(settings.group_consumer_assignors if assignors is None else assignors)
     authorizer = own_authorizer(settings.authorizer_class_name)
     posts = Posts(asyncio.get_running_loop())
-    place = None if settings.registry_address is None else await cluster_start.open_place(data_dir, settings, posts)
+    place = await _cluster_place(data_dir, settings, posts)
     directory = DataDirectory.open(data_dir, node_id=settings.node_id) if place is None else place.directory
     running = _start_machine(directory, settings, found, authorizer, posts, place)
     try:
         if place is not None:
-            await cluster_start.prepare(running.broker)
+            await place.prepare(running.broker)
         for where in listen:
             await running.listen(where)
         if place is not None:
-            await cluster_start.register(running.broker, running.addresses)
+            await place.register(running.broker, running.addresses)
         running.register07(posts)
     except BaseException:
         await running.stop()
         raise
     running.took_s = time.perf_counter() - began
     return running
+
+
+async def _cluster_place(data_dir: str, settings: BrokerSettings, posts: Posts) -> ClusterPlace | None:
+    """Return the connections to the broker's cluster; None for a single broker, which needs none of their modules."""
+    if settings.registry_address is None:
+        return None
+    from ottla.net.startup.cluster_start import open_place
+
+    return await open_place(data_dir, settings, posts)
 
 
 def match_advertised(settings: BrokerSettings, names: Sequence[str]) -> BrokerSettings:
@@ -226,7 +238,7 @@ def _start_machine(
     assignors: tuple[Assignor, ...],
     authorizer: Authorizer | None,
     posts: Posts,
-    place: cluster_start.ClusterPlace | None,
+    place: ClusterPlace | None,
 ) -> Running:
     """Start the broker's state machine on the directory's contents, without listeners.
 
