@@ -156,6 +156,39 @@ Part = Buffer | FileSlice
 """One piece of a reply that is to be sent."""
 
 
+class Room(Protocol):
+    """A preallocated file for synchronous writes of whole blocks, past the page cache where the file system allows that.
+
+    `path` is the path given to `make_room`, and `size` the file's size in bytes. Positions are multiples of `alignment`, which is a
+    power of two from 512 bytes up. `is_direct` is False where the file system refuses direct writes, so that each write is followed
+    by a sync. `alignment` and `is_direct` are valid once `done(None)` of `make_room` was called.
+    """
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def alignment(self) -> int: ...
+
+    @property
+    def is_direct(self) -> bool: ...
+
+    def write_soon(self, position: int, buffers: Sequence[Buffer], done: Done) -> None:
+        """Start a write of all buffers, in order, at `position`, padded with zeros to a multiple of `alignment`.
+
+        The buffers are copied before this call returns. `done` is called after this call has returned, on the broker's thread:
+        with None when everything is on stable storage, or with the failure. After a failure the contents of the written range are
+        uncertain, and every later write fails with `SyncFailed`. The caller waits for `done` before it writes again, and stays
+        within `size`; an AssertionError reports a caller that does not.
+        """
+
+    def close(self) -> None:
+        """Wait for the write under way, then release the file. Its `done` is called all the same."""
+
+
 class Disk(Protocol):
     """A directory tree. Paths are relative to the data directory and use "/". Every method raises `StorageFailed`.
 
@@ -234,6 +267,15 @@ class Disk(Protocol):
         """Return (the size of a directory's file system in bytes, the number of bytes that can still be written).
 
         Raises `StorageFailed` also if a log directory is not the one that was there at the start, because its disk was unmounted.
+        """
+
+    def make_room(self, path: str, size: int, done: Done) -> Room:
+        """Open or make a room of `size` bytes, a multiple of 4096, in the background.
+
+        The room is usable once `done(None)` was called, on the broker's thread, after this call has returned; until then nothing
+        may be written. An existing file of this size keeps its contents, which are durable then. Otherwise a file of zeros replaces
+        the file of this name, atomically and durably; missing directories are made. If that fails, as on a full disk, `done` is
+        called with the failure, and the former file remains. No other file object of this name may be used for writing.
         """
 
     def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from queue import Queue
 from typing import Any, Protocol
@@ -72,6 +72,9 @@ class Subject(Protocol):
     def asked(self, *files: Syncable) -> Callable[[], StorageFailed | None]:
         """Ask for a sync that is not made before what is returned is called, which says what became of it."""
 
+    def settle(self, outcomes: Sequence[object]) -> None:
+        """Go on until there is an outcome of what was asked for."""
+
     def close_handles(self) -> None:
         """Let handles go that were not used lately."""
 
@@ -125,6 +128,10 @@ class Real:
 
         return go_on
 
+    def settle(self, outcomes: Sequence[object]) -> None:
+        while not outcomes:
+            self._calls.get(timeout=10)()
+
     def close_handles(self) -> None:
         for number in range(12):
             self.disk.open(f"other-{number}", create=True)
@@ -170,6 +177,10 @@ class Simulated:
             return outcomes[0]
 
         return go_on
+
+    def settle(self, outcomes: Sequence[object]) -> None:
+        while not outcomes:
+            assert self.disk.run_syncs()
 
     def close_handles(self) -> None:
         self.disk.close_handles()

@@ -9,13 +9,14 @@ gone at once.
 
 from __future__ import annotations
 
-import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from random import Random
 
 from ottla.log.name_places import NamePlaces
 from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed, TryAgain
+from ottla.sim.rooms import SimRoom
 from ottla.sim.storage import Folder, Inode
 
 NO_SPACE = "No space left on device"
@@ -209,7 +210,7 @@ class SimDisk:
         self._root = Folder()
         self._failing: dict[int, str] = {}
         self._failing_names: str | None = None
-        self._syncs: list[tuple[list[SimFile | SimDirectory], Done]] = []
+        self._syncs: list[tuple[Sequence[SimFile | SimDirectory | SimRoom], Done]] = []
         self._removals: list[tuple[Folder, str]] = []
         self._places = NamePlaces()
         self.handles: weakref.WeakKeyDictionary[Inode, weakref.ref[SimFile]] = weakref.WeakKeyDictionary()
@@ -242,14 +243,20 @@ class SimDisk:
         finally:
             self._failing, self.operations = failing, operations
 
-    def crash(self, random: random.Random) -> None:
+    def crash(self, random: Random) -> None:
         """Cut the power: unsynced data is lost as a whole, in part or not at all, and open files become unusable."""
         self._die()
         self.heal()
         self._root = self._root.survivor(random, {})
 
-    def kill(self) -> None:
-        """End the process. All written data remains, but the next process cannot find out which part of it is synced."""
+    def kill(self, random: Random | None = None) -> None:
+        """End the process. All written data remains, but the next process cannot find out which part of it is synced.
+
+        With `random`, any sectors of the pending write of a room are missing.
+        """
+        for room in (file for files, _ in self._syncs for file in files if isinstance(file, SimRoom)):
+            if random is not None:
+                room.tear(random)
         self._die()
         for folder in self._root.folders():
             folder.forget_process()
@@ -263,7 +270,7 @@ class SimDisk:
 
     def flip_bit(self, path: str, bit: int) -> None:
         """Flip one bit of a file, in its current and its durable contents."""
-        node = self._node(self._places.real(path))
+        node = self.node(self._places.real(path))
         node.write(bit // 8, bytes([node.data[bit // 8] ^ 1 << bit % 8]))
         node.sync()
 
@@ -280,9 +287,10 @@ class SimDisk:
         return any(folder.failure is not None for folder in self._root.folders())
 
     def run_syncs(self, is_held: Callable[[Sequence[Syncable]], bool] = lambda files: False) -> int:
-        """Make the requested removals and syncs, and call the callbacks of the syncs.
+        """Make the requested removals, syncs, rooms and writes of rooms, and call their callbacks.
 
-        Return the number of requested syncs. A sync stays pending if `is_held` returns True for its files.
+        Return the number of the requests with callbacks. A sync stays pending if `is_held` returns True for its files, and work of
+        a room if it does so for the room.
         """
         removals, self._removals = self._removals, []
         for folder, name in removals:
@@ -315,7 +323,7 @@ class SimDisk:
         new.is_new, new.is_known = True, False
         self._places.exchange(name, copy)
         for key, file in files.items():
-            file.use_copy(self._node(f"{to}/{key}"))
+            file.use_copy(self.node(f"{to}/{key}"))
 
     def _file(self, node: Inode | Folder) -> SimFile | None:
         """Return the file object of a file, if there is one in this process."""
@@ -353,10 +361,10 @@ class SimDisk:
         return sorted(entry.names) if entry is not None else []
 
     def size(self, path: str) -> int:
-        return len(self._node(self._places.real(path)).data)
+        return len(self.node(self._places.real(path)).data)
 
     def modified_ms(self, path: str) -> int:
-        return self._node(self._places.real(path)).modified_ms
+        return self.node(self._places.real(path)).modified_ms
 
     def make_dir(self, path: str) -> None:
         path = self._places.real(path)
@@ -397,12 +405,12 @@ class SimDisk:
     def remove(self, path: str) -> None:
         path = self._places.real(path)
         self.may("remove", path)
-        self._node(path)
+        self.node(path)
         self._folder(_parent(path), path).unlink(_name(path))
 
     def remove_soon(self, path: str) -> None:
         path = self._places.real(path)
-        file = self._file(self._node(path))
+        file = self._file(self.node(path))
         if file is not None and file.is_open:
             self.remove(path)
         else:
@@ -431,7 +439,7 @@ class SimDisk:
     def read_file(self, path: str) -> bytes:
         path = self._places.real(path)
         self.may("read_file", path)
-        return bytes(self._node(path).data)
+        return bytes(self.node(path).data)
 
     def write_file(self, path: str, data: Buffer, *, sync: bool = True) -> None:
         path = self._places.real(path)
@@ -476,9 +484,18 @@ class SimDisk:
             for file in pinned:
                 file.unpin()
             raise
-        self._syncs.append((asked, done))
+        self.add_pending(asked, done)
 
-    # For its files
+    def make_room(self, path: str, size: int, done: Done) -> SimRoom:
+        room = SimRoom(self, path, self._places.real(path), size)
+        self.add_pending([room], done)
+        return room
+
+    # For its files and rooms
+
+    def add_pending(self, files: Sequence[SimFile | SimDirectory | SimRoom], done: Done) -> None:
+        """Add pinned files, or a room, whose sync `run_syncs` makes."""
+        self._syncs.append((files, done))
 
     def may(self, operation: str, path: str, size: int = 0) -> None:
         """Count an operation. Raises `StorageFailed` if the operation must fail, or if the disk is full.
@@ -538,7 +555,7 @@ class SimDisk:
             raise StorageFailed(asked, NOT_THERE if folder is None else "Not a directory")
         return folder
 
-    def _node(self, path: str) -> Inode:
+    def node(self, path: str) -> Inode:
         node = self._find(path)
         if not isinstance(node, Inode):
             raise StorageFailed(path, NOT_THERE if node is None else "Is a directory")
@@ -554,7 +571,7 @@ def _own(file: Syncable) -> SimFile | SimDirectory:
     return file
 
 
-def _sync(files: Sequence[SimFile | SimDirectory]) -> StorageFailed | None:
+def _sync(files: Sequence[SimFile | SimDirectory | SimRoom]) -> StorageFailed | None:
     """Sync every file, also after a failure, as the real disk's threads do. Return the first failure, or None."""
     first: StorageFailed | None = None
     for file in files:

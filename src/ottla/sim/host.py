@@ -133,7 +133,7 @@ class Host:
             self._ran_on = False
             self.disk.crash(self.world.random)
         else:
-            self.disk.kill()
+            self.disk.kill(self.world.random)
         self._end()
 
     def _end(self) -> None:

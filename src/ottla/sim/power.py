@@ -45,6 +45,6 @@ class FaultyDisk(CutDisk):
             self.faults += 1
             raise
 
-    def kill(self) -> None:
+    def kill(self, random: Random | None = None) -> None:
         self.cut_at, self.is_off = -1, False
-        super().kill()
+        super().kill(random)

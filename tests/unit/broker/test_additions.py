@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
 from ottla.broker.settings import Setting, TopicSettings
 from ottla.broker.settings.kinds import INT, at_least
-from ottla.ports import Buffer, Disk, File, Pauses, StorageFailed, Syncable
+from ottla.ports import Buffer, Disk, Done, File, Pauses, StorageFailed, Syncable
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import MAGIC_POSITION, read_header
 from ottla.records.message_sets.up_conversion import FORMATS, Arrived, Terms
@@ -67,13 +67,33 @@ class DictFile(Names):
         pass
 
 
+class DictRoom:
+    """A room of a `DictDisk`."""
+
+    alignment = 512
+    is_direct = False
+
+    def __init__(self, file: DictFile, size: int, done: list[Done]) -> None:
+        self.path = file.path
+        self.size = size
+        self._file = file
+        self._done = done
+
+    def write_soon(self, position: int, buffers: Sequence[Buffer], done: Done) -> None:
+        self._file.write(position, b"".join(buffers))
+        self._done.append(done)
+
+    def close(self) -> None:
+        pass
+
+
 class DictDisk:
     """A storage backend: files by their paths, and nothing else."""
 
     def __init__(self) -> None:
         self.files: dict[str, DictFile] = {}
         self.dirs = {""}
-        self._done: list[Callable[[StorageFailed | None], None]] = []
+        self._done: list[Done] = []
 
     def open(self, path: str, *, create: bool = False) -> File:
         return self._new(path) if create and path not in self.files else self._find(path)
@@ -144,8 +164,14 @@ class DictDisk:
     def room(self, path: str = "") -> tuple[int, int]:
         return 1 << 40, 1 << 40
 
-    def sync_soon(self, files: Iterable[Syncable], done: Callable[[StorageFailed | None], None]) -> None:
+    def sync_soon(self, files: Iterable[Syncable], done: Done) -> None:
         self._done.append(done)
+
+    def make_room(self, path: str, size: int, done: Done) -> DictRoom:
+        file = self.files.get(path) or self._new(path)
+        file.data = file.data.ljust(size, b"\0")
+        self._done.append(done)
+        return DictRoom(file, size, self._done)
 
     def run_syncs(self) -> int:
         """Tell everybody who waits; how many they were."""

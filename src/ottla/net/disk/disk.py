@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from ottla.log.name_places import NamePlaces, parent
 from ottla.net.disk.reserve import Reserve
+from ottla.net.disk.rooms import RealRoom, Rooms
 from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
 from ottla.net.disk.system_calls import System, failure_of, name_errors
@@ -342,6 +343,7 @@ class RealDisk:
         self._identities = {path: _identity(os.stat(path)) for path in log_dirs if os.path.isdir(path)}
         self._worker = SyncWorker(post)
         self._janitor = Janitor(post)
+        self._rooms = Rooms(self, system, post)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         known = self._by_path.get(path)
@@ -542,8 +544,12 @@ class RealDisk:
             raise
         self._worker.sync(asked, done, is_urgent=any(isinstance(file, RealFile) for file in asked))
 
+    def make_room(self, path: str, size: int, done: Done) -> RealRoom:
+        return self._rooms.make(path, self.places.real(path), self._full(path), size, done)
+
     def close(self) -> None:
-        """Finish all requested syncs and removals, then stop the threads."""
+        """Finish all requested writes, syncs and removals, give up rooms that are not ready, then stop the threads."""
+        self._rooms.stop()
         self._worker.stop()
         self._janitor.stop()
 

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from mmap import mmap
 from typing import Protocol
 
 from ottla.ports import Buffer, StorageFailed, TryAgain
@@ -23,7 +24,9 @@ class System(Protocol):
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes: ...
 
-    def pwrite(self, fd: int, data: Buffer, offset: int, /) -> int: ...
+    def preadv(self, fd: int, buffers: Sequence[mmap], offset: int, /) -> int: ...
+
+    def pwrite(self, fd: int, data: Buffer | mmap, offset: int, /) -> int: ...
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int, /) -> int: ...
 
