@@ -24,6 +24,7 @@ from bench.cluster_loads import (
     ClusterSizes,
     controller_started,
     failed_over,
+    latencies,
     prepare_controllers,
     prepare_failover,
     records,
@@ -109,6 +110,9 @@ def all_steps(measuring: Measuring, sizes: ClusterSizes, requests: int) -> list[
         in_turn("records", lambda side: records(side, sizes), warm_ups=WARM_UPS, cold=lambda side: records(side, fewer))
         once("memory", lambda side: {"resident memory of all brokers after load, MB": resident_mb(side.cluster)})
 
+    def of_latencies() -> None:
+        in_turn("latencies", lambda side: latencies(side, sizes), warm_ups=WARM_UPS, cold=lambda side: latencies(side, fewer))
+
     def of_failover() -> None:
         once("partitions", lambda side: prepare_failover(side, sizes.led))
         in_turn("failover", lambda side: failed_over(side, sizes.led), warm_ups=1)
@@ -121,7 +125,13 @@ def all_steps(measuring: Measuring, sizes: ClusterSizes, requests: int) -> list[
         say("processes")
         cluster_processes.measure(measuring.processes, requests, measuring.rounds)
 
-    return [("processes", of_processes), ("records", of_records), ("failover", of_failover), ("controllers", of_controllers)]
+    return [
+        ("processes", of_processes),
+        ("latencies", of_latencies),
+        ("records", of_records),
+        ("failover", of_failover),
+        ("controllers", of_controllers),
+    ]
 
 
 def kill(side: Side) -> None:
@@ -135,7 +145,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="how often each load runs on each cluster (default 3)")
     parser.add_argument("--divide", type=int, default=1, metavar="N", help="make every load N times smaller")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
-    parser.add_argument("--only", nargs="+", metavar="STEP", help="of processes, records, failover and controllers only these")
+    parser.add_argument(
+        "--only", nargs="+", metavar="STEP", help="of processes, latencies, records, failover and controllers only these"
+    )
     parser.add_argument("--to", type=Path, default=RESULTS, help="where the page goes (default bench/RESULTS-cluster.md)")
     wanted = parser.parse_args()
     with ExitStack() as running:

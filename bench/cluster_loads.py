@@ -69,9 +69,24 @@ class ClusterSizes:
 
 
 def records(side: Side, sizes: ClusterSizes) -> Figures:
-    """One round of everything that is written; also from the page cache where that is another thing."""
-    synced = _written(side, sizes, None)
-    cached = synced if side.cached is None else _written(side, sizes, side.cached)
+    """One round of everything that is written by many requests at a time."""
+    return _also_cached(side, lambda configs: _written(side, sizes, configs))
+
+
+def latencies(side: Side, sizes: ClusterSizes) -> Figures:
+    """One round of records that are sent one at a time."""
+
+    def sent(configs: Mapping[str, str] | None) -> Figures:
+        with _new_topic(side, 1, configs) as topic:
+            return _one_at_a_time(side.cluster, topic, sizes.latencies)
+
+    return _also_cached(side, sent)
+
+
+def _also_cached(side: Side, load: Callable[[Mapping[str, str] | None], Figures]) -> Figures:
+    """The figures of a load; also from the page cache where that is another thing."""
+    synced = load(None)
+    cached = synced if side.cached is None else load(side.cached)
     return synced | {name.replace(ALL_ACKS, f"{ALL_ACKS} from the page cache"): value for name, value in cached.items()}
 
 
@@ -83,8 +98,6 @@ def _written(side: Side, sizes: ClusterSizes, configs: Mapping[str, str] | None)
         figures |= _produced(side.cluster, topic, "1 KB", 1000, sizes.large_records)
     with _new_topic(side, 1, configs) as topic:
         figures |= _ready_made(side.cluster, topic, sizes.ready_made)
-    with _new_topic(side, 1, configs) as topic:
-        figures |= _one_at_a_time(side.cluster, topic, sizes.latencies)
     return figures
 
 

@@ -8,15 +8,15 @@ arguments run these alone, and write nothing.
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bench import log_files, log_served, log_starts
-from bench.figures import Figure
+from bench.figures import Figure, measure, page
 
 PAGE = Path(__file__).with_name("RESULTS-log.md")
 
@@ -39,32 +39,23 @@ BENCHES: tuple[Callable[[str], list[Figure]], ...] = (
 """In this order: `reading` reads what `appending` left."""
 
 
-def page(figures: list[Figure], took_s: float) -> str:
-    head = "| what | figure | limit in the same run | wanted | |\n|---|---|---|---|---|\n"
-    lines = [f"| {f.name} | {f.value} | {f.limit} | {f.wanted} | {f.verdict} |" for f in figures]
-    return (
-        "# What `make bench-log` measured last\n\n"
-        f"{os.cpu_count()} cores, Python {platform.python_version()}, {took_s:.0f} s. {NOTE}\n\n" + head + "\n".join(lines) + "\n"
-    )
+def in_directory(root: str, number: int, bench: Callable[[str], list[Figure]]) -> list[Figure]:
+    """What one benchmark finds in a directory of its own; `reading` in that of `appending`, the first."""
+    directory = f"{root}/{0 if bench is log_files.reading else number}"
+    os.makedirs(directory, exist_ok=True)
+    return bench(directory)
 
 
 def main(wanted: list[str]) -> int:
-    started, figures = time.monotonic(), list[Figure]()
-    benches = [bench for bench in BENCHES if not wanted or bench.__name__ in wanted]
-    if wanted and len(benches) < len(wanted):
-        print(f"choose among {', '.join(bench.__name__ for bench in BENCHES)}", file=sys.stderr)
-        return 2
+    started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-log-") as root:
-        for number, bench in enumerate(benches):
-            directory = f"{root}/{0 if bench is log_files.reading else number}"
-            os.makedirs(directory, exist_ok=True)
-            began = time.monotonic()
-            for figure in bench(directory):
-                print(figure, flush=True)
-                figures.append(figure)
-            print(f"  ({bench.__name__}: {time.monotonic() - began:.0f} s)", flush=True)
+        parts = {bench.__name__: partial(in_directory, root, number, bench) for number, bench in enumerate(BENCHES)}
+        figures = measure(parts, wanted)
+    if figures is None:
+        return 2
     if not wanted:
-        PAGE.write_text(page(figures, time.monotonic() - started), encoding="utf-8")
+        took_s = time.monotonic() - started
+        PAGE.write_text(page("What `make bench-log` measured last", figures, took_s, NOTE), encoding="utf-8")
     return 0
 
 

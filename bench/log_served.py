@@ -78,9 +78,9 @@ def fill(address: str, topic: str, size_bytes: int, index: int = 0, *, acks: int
             number += 1
 
 
-def settled(directory: str) -> None:
+def settled(directory: str | Path) -> None:
     """Have the file system write out what is there, so that it does not do so during what follows."""
-    subprocess.run(["sync", "-f", directory], check=False)
+    subprocess.run(["sync", "-f", str(directory)], check=False)
 
 
 def syncing(directory: str) -> list[Figure]:

@@ -10,10 +10,13 @@ import socket
 import ssl
 import struct
 import time
+from collections.abc import Sequence
 
 import crc32c
 
 PRODUCE_V7 = (0, 7)
+OF_PARTITION = 30
+"""Bytes of the answer for each partition: index, error code, base offset, time of the append, start of the log."""
 
 
 def batch(value: bytes, count: int = 1) -> bytes:
@@ -40,10 +43,15 @@ def zigzag(value: int) -> bytes:
 
 def produce_request(topic: str, records: bytes, *, acks: int, index: int = 0) -> bytes:
     """A whole frame for one partition, with a correlation id that is always the same."""
+    return produce_to_many(topic, records, [index], acks=acks)
+
+
+def produce_to_many(topic: str, records: bytes, indexes: Sequence[int], *, acks: int) -> bytes:
+    """The same with the same records for each of these partitions."""
     name = topic.encode()
     header = struct.pack(">hhih", *PRODUCE_V7, 1, 5) + b"bench"
     body = struct.pack(">hhii", -1, acks, 30_000, 1) + struct.pack(">h", len(name)) + name
-    body += struct.pack(">iii", 1, index, len(records)) + records
+    body += struct.pack(">i", len(indexes)) + b"".join(struct.pack(">ii", index, len(records)) + records for index in indexes)
     frame = header + body
     return struct.pack(">i", len(frame)) + frame
 
@@ -67,10 +75,13 @@ def reply(connection: socket.socket) -> bytes:
 
 
 def check(answer: bytes, topic: str) -> None:
-    """Raise unless the broker took the record."""
-    (code,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)
-    if code:
-        raise RuntimeError(f"the broker answered error {code}")
+    """Raise unless the broker took the record, that of each partition."""
+    first = 4 + 4 + 2 + len(topic.encode()) + 4
+    (count,) = struct.unpack_from(">i", answer, first - 4)
+    for number in range(count):
+        (code,) = struct.unpack_from(">h", answer, first + number * OF_PARTITION + 4)
+        if code:
+            raise RuntimeError(f"the broker answered error {code}")
 
 
 def pipelined(

@@ -19,14 +19,14 @@ def two_servers() -> Results:
 
 def test_medians_stand_with_their_range_ratio_and_verdict() -> None:
     line = table(two_servers()).splitlines()[-1]
-    assert line == f"| {STARTS} | 0.2 (0.1 to 0.3) | 2 (1 to 4) | 0.10 | ≤ 0.15: reached |"
+    assert line == f"| {STARTS} | 0.2 (0.1 to 0.3) | 2 (1 to 4) | 0.10 | ≤ 0.1: reached |"
 
 
 def test_a_missed_target_is_said() -> None:
     results = two_servers()
     for _ in range(7):
         results.add("Ottla", {STARTS: 3.0})
-    assert "≤ 0.15: **missed**" in table(results)
+    assert "≤ 0.1: **missed**" in table(results)
 
 
 def test_a_figure_that_only_one_server_has_has_no_ratio() -> None:
