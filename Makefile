@@ -1,11 +1,11 @@
 # make demo | quick | test | full | check | bench | fuzz | docs: each sets up .venv by itself the first time.
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
 # Longer than a test run: make fuzz-live | races | clients-elsewhere | sim | bitrot | soak | siege | suites | asan, and
-# make torture | torture-groups | torture-clients | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
+# make torture | torture-power | torture-groups | torture-clients | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
 # torture-07 | torture-spark; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
 # bench-commands | bench-journal | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
 .PHONY: demo quick test full lint check bench fuzz fuzz-live races clients-elsewhere sim bitrot soak siege suites asan docs format clean
-.PHONY: torture torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
+.PHONY: torture torture-power torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
 .PHONY: torture-cluster torture-07 torture-spark
 .PHONY: bench-log bench-journal bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
 .PHONY: bench-connections bench-cluster bench-07
@@ -99,6 +99,11 @@ siege: .venv/ready
 
 torture: .venv/ready
 	$(BIN)/python -m tests.torture.kills --rounds 200
+
+# As root on Linux: the page cache is dropped after each kill, and a disk of the broker's own loses power.
+torture-power: .venv/ready
+	$(BIN)/python -m tests.torture.kills --rounds 50 --drop-caches
+	$(BIN)/python -m tests.torture.power_cuts --rounds 100
 
 torture-groups: .venv/ready
 	$(BIN)/python -m tests.torture.groups --seconds 60

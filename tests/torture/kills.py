@@ -17,6 +17,8 @@ import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +34,10 @@ PROGRESS_TIMEOUT_S = 20
 
 LIVES_TO_MEET = 0.9
 """The share of rounds whose broker lives until it has acknowledged something: kills of one that did nothing yet prove little."""
+
+
+Ending = Callable[[BrokerProcess, random.Random], int]
+"""Ends a broker and starts it again; returns how often it was ended."""
 
 
 class Tortured(NamedTuple):
@@ -155,9 +161,13 @@ def wait_for_progress(loads: list[Load]) -> bool:
     return True
 
 
-def kill(broker: BrokerProcess, choice: random.Random) -> int:
-    """Kill the broker and start it again, one time in ten after another kill while it starts; how many kills it was."""
+def kill(broker: BrokerProcess, choice: random.Random, between: Callable[[], None] = lambda: None) -> int:
+    """Kill the broker and start it again, one time in ten after another kill while it starts; how many kills it was.
+
+    `between` is called after each kill.
+    """
     broker.kill()
+    between()
     if choice.random() >= 0.1:
         broker.start()
         return 1
@@ -168,15 +178,21 @@ def kill(broker: BrokerProcess, choice: random.Random) -> int:
     except DidNotStart as ended:
         if ended.code is not None:  # it was to be killed, not to end by itself
             raise
+    between()
     broker.start_timeout_s = patience_s
     broker.start()
     return 2
 
 
-def torture(directory: Path, rounds: int, seed: int, limit_s: float) -> Tortured:
-    """Kill a broker `rounds` times; fewer if `limit_s` is over."""
+def drop_caches() -> None:
+    """Let the machine forget what it has read. Raises OSError where only root may do that."""
+    Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
+
+
+def torture(directory: Path, rounds: int, seed: int, limit_s: float, end: Ending = kill, log_path: Path | None = None) -> Tortured:
+    """Kill a broker `rounds` times; fewer if `limit_s` is over. `end` kills it and starts it again."""
     choice, started, kills, lives = random.Random(seed), time.monotonic(), 0, 0
-    with BrokerProcess(directory / "data", SETTINGS) as broker:
+    with BrokerProcess(directory / "data", SETTINGS, log_path=log_path) as broker:
         loads = [Load(f"producer-{number}", broker.address) for number in range(2)]
         for load in loads:
             load.start()
@@ -184,7 +200,7 @@ def torture(directory: Path, rounds: int, seed: int, limit_s: float) -> Tortured
             if choice.random() < LIVES_TO_MEET:
                 lives += wait_for_progress(loads)
             time.sleep(choice.uniform(0, 0.3))
-            kills += kill(broker, choice)
+            kills += end(broker, choice)
         for load in loads:
             load.stopping.set()
         for load in loads:
@@ -193,25 +209,39 @@ def torture(directory: Path, rounds: int, seed: int, limit_s: float) -> Tortured
     return Tortured(kills, lives, sum(load.count for load in loads), wrong)
 
 
+def rounds_parser(program: str, what: str) -> argparse.ArgumentParser:
+    """Return the parser of the options of a program in which the broker is `what` again and again."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.torture.{program}")
+    parser.add_argument("--rounds", type=int, default=200, help=f"how often the broker is {what}")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments at which that happens")
+    parser.add_argument("--seconds", type=float, default=900, help="end after so long, and say so")
+    return parser
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.torture.kills")
-    parser.add_argument("--rounds", type=int, default=200, help="how often the broker is killed")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments at which it is killed")
-    parser.add_argument("--seconds", type=float, default=900, help="stop killing after so long, and say so")
+    parser = rounds_parser("kills", "killed")
+    parser.add_argument("--drop-caches", action="store_true", help="drop the machine's page cache after each kill, as root")
     chosen = parser.parse_args()
+    end = partial(kill, between=drop_caches) if chosen.drop_caches else kill
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as directory:
-        kills, lives, acknowledged, wrong = torture(Path(directory), chosen.rounds, chosen.seed, chosen.seconds)
-    took = time.monotonic() - started
-    print(f"{kills} kills in {took:.0f} s, {lives} of them of a broker at work; {acknowledged} acknowledged records")
+        done = torture(Path(directory), chosen.rounds, chosen.seed, chosen.seconds, end)
+    again = f"python -m tests.torture.kills --rounds {chosen.rounds} --seed {chosen.seed}"
+    return report(done, "kills", time.monotonic() - started, chosen.rounds, again + " --drop-caches" * chosen.drop_caches)
+
+
+def report(done: Tortured, what: str, took_s: float, rounds: int, again: str) -> int:
+    """Print the result of `rounds` that were asked for; return the exit code. `again` is the command that repeats them."""
+    kills, lives, acknowledged, wrong = done
+    print(f"{kills} {what} in {took_s:.0f} s, {lives} of them of a broker at work; {acknowledged} acknowledged records")
     for fault in wrong:
         print(fault)
     if wrong:
-        print(f"run again: python -m tests.torture.kills --rounds {chosen.rounds} --seed {chosen.seed}")
+        print(f"run again: {again}")
     if lives < kills / 2:
         print("too few brokers had anything to do before they were killed for this to say much: run it on a quieter machine")
         return 1
-    return 1 if wrong or kills < chosen.rounds else 0
+    return 1 if wrong or kills < rounds else 0
 
 
 if __name__ == "__main__":
