@@ -1,0 +1,187 @@
+"""The blocks of a journal: how bytes of many partitions are written as one, and how a block is verified.
+
+A block is a fixed header, the table of its entries, the table of the block before, and the entries' bytes. The header's CRC-32C
+includes both tables, and each entry has a CRC-32C of its own: damaged bytes concern the partitions whose bytes they are, and damage
+of a header concerns the partitions that the next block repeats. A header contains its own place, so that a copy of a journal in a
+topic's records is never taken for a block. All numbers are big-endian. This module knows bytes, not files.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla.ports import Buffer, FileSlice, StorageFailed
+from ottla.records.checksum import crc32c
+
+MAGIC: Final = b"OttlaJnl"
+VERSION: Final = 1
+SECTOR_BYTES: Final = 512
+"""The smallest alignment of a block."""
+
+DATA, VOID, DAMAGE = 1, 2, 3
+"""Kinds of entries: batches; a partition whose earlier entries are void; a note that batches were lost (in the kept file)."""
+
+FILES: Final = ("0", "1")
+KEPT: Final = "kept"
+INCARNATION: Final = "incarnation"
+PLACES: Final = (*FILES, KEPT)
+"""The names of the files with blocks. A header contains the index of its file's name."""
+
+HEADER: Final = struct.Struct(">8sIHHQQQQQQII")
+ENTRY: Final = struct.Struct(">B16siqqiII")
+_CRC: Final = struct.Struct(">I")
+_CRC_POSITION: Final = 8
+_CRC_FROM: Final = 12
+"""The position of the first byte that the header's CRC includes: only the magic and the CRC itself are before it."""
+
+NO_OFFSET: Final = -1
+LARGEST_ENTRY_BYTES: Final = (1 << 32) - 1
+
+
+class Key(NamedTuple):
+    """A partition: the id of its topic, and its index. A topic that is created again has another id."""
+
+    topic_id: bytes
+    partition: int
+
+
+class JournalEntry(NamedTuple):
+    """Whole batches of one partition to write: `size` bytes in `parts`, with offsets from `base_offset` to before `next_offset`."""
+
+    key: Key
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    parts: Sequence[FileSlice]
+    size: int
+
+
+class SavedEntry(NamedTuple):
+    """An entry that a file of a journal contains. `read` verifies its bytes."""
+
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    data: FileSlice
+    crc: int
+
+    def read(self) -> bytes:
+        """Return the entry's bytes. Raises `StorageFailed` if they changed since the journal was read."""
+        found = self.data.read()
+        if len(found) != self.data.size or crc32c(found) != self.crc:
+            position = self.data.position
+            raise StorageFailed(self.data.file.path, f"at byte {position}: an entry changed since the start; restart the broker.")
+        return found
+
+
+class EntryHead(NamedTuple):
+    """One row of a block's table: an entry without its bytes."""
+
+    kind: int
+    topic_id: bytes
+    partition: int
+    base_offset: int
+    next_offset: int
+    leader_epoch: int
+    size: int
+    crc: int
+
+    @property
+    def key(self) -> Key:
+        return Key(self.topic_id, self.partition)
+
+
+class BlockHead(NamedTuple):
+    """The header of a block, verified by its CRC.
+
+    The journal needs no block before the sequence `oldest`. `block_bytes` is the distance to the next block. `table` and `before`
+    are the packed tables. The data begins at byte `data_from` of the file.
+    """
+
+    incarnation: int
+    sequence: int
+    oldest: int
+    block_bytes: int
+    data_bytes: int
+    data_from: int
+    table: bytes
+    before: bytes
+
+    def entries(self) -> list[EntryHead]:
+        return unpack_table(self.table)
+
+
+def unpack_table(table: bytes) -> list[EntryHead]:
+    """Return the rows of a block's table."""
+    return [EntryHead._make(row) for row in ENTRY.iter_unpack(table)]
+
+
+def pack_void(key: Key) -> bytes:
+    """Return the row that makes all earlier entries of a partition void."""
+    return ENTRY.pack(VOID, key.topic_id, key.partition, NO_OFFSET, NO_OFFSET, -1, 0, 0)
+
+
+def pack_entry(kind: int, key: Key, base_offset: int, next_offset: int, leader_epoch: int, data: Sequence[Buffer]) -> bytes:
+    """Return the row of an entry with the bytes `data`."""
+    size = crc = 0
+    for part in data:
+        size += len(part)
+        crc = crc32c(part, crc)
+    return ENTRY.pack(kind, key[0], key[1], base_offset, next_offset, leader_epoch, size, crc)
+
+
+def padded(size: int, alignment: int) -> int:
+    """Return `size`, rounded up to a multiple of `alignment`."""
+    return (size + alignment - 1) // alignment * alignment
+
+
+class Place(NamedTuple):
+    """Where a block is and belongs: its file (an index in `PLACES`), its position there, and its numbers in the journal."""
+
+    file: int
+    position: int
+    incarnation: int
+    sequence: int
+    oldest: int
+
+
+def pack_head(place: Place, block_bytes: int, data_bytes: int, table: bytes, before: bytes) -> bytearray:
+    """Return a block without its data. `before` is the table of the block before."""
+    file, position, incarnation, sequence, oldest = place
+    counts = len(table) // ENTRY.size, len(before) // ENTRY.size
+    numbers = (incarnation, sequence, oldest, position, block_bytes, data_bytes)
+    head = bytearray(b"".join((HEADER.pack(MAGIC, 0, VERSION, file, *numbers, *counts), table, before)))
+    _CRC.pack_into(head, _CRC_POSITION, crc32c(memoryview(head)[_CRC_FROM:]))
+    return head
+
+
+def head_bytes(view: Buffer) -> int:
+    """Return the size of the header with its tables that `view` begins with, as it says itself; 0 if it is none."""
+    if len(view) < HEADER.size or bytes(view[: len(MAGIC)]) != MAGIC:
+        return 0
+    fields = HEADER.unpack_from(view)
+    return int(HEADER.size + (fields[-2] + fields[-1]) * ENTRY.size)
+
+
+def unpack_head(view: memoryview, file: int, position: int) -> BlockHead | None:
+    """Return the header that fills `view`, at `position` of a file (an index in `PLACES`). Return None if it is damaged.
+
+    Raises `NewerJournal` for a version that this code does not know.
+    """
+    crc, version, place, *numbers, entries, _ = HEADER.unpack_from(view)[1:]
+    if crc32c(view[_CRC_FROM:]) != crc:
+        return None
+    if version != VERSION:
+        raise NewerJournal(version)
+    incarnation, sequence, oldest, at, block_bytes, data_bytes = numbers
+    if (place, at) != (file, position):
+        return None
+    tables = bytes(view[HEADER.size :])
+    middle = entries * ENTRY.size
+    return BlockHead(incarnation, sequence, oldest, block_bytes, data_bytes, position + len(view), tables[:middle], tables[middle:])
+
+
+class NewerJournal(ValueError):
+    """Raised for a block of a version that this code does not know."""
