@@ -164,7 +164,7 @@ def heads(file: File, number: int) -> Iterator[tuple[int, BlockHead, _Window]]:
         position += max(head.block_bytes, SECTOR_BYTES)
 
 
-def verified(file: File, position: int, head: BlockHead, window: _Window) -> JournalBlock:
+def verify_block(file: File, position: int, head: BlockHead, window: _Window) -> JournalBlock:
     """Return a block after computing the CRC of each entry."""
     data = window.view(head.data_from, head.data_bytes)
     rows, bad, start = head.entries(), [], 0
@@ -183,7 +183,7 @@ def _blocks(disk: Disk, directory: str, name: str, found: Contents, in_use: int)
         for position, head, window in heads(file, PLACES.index(name)):
             found.incarnation = max(found.incarnation, head.incarnation)
             if head.incarnation == in_use:
-                yield verified(file, position, head, window)
+                yield verify_block(file, position, head, window)
     except NewerJournal:
         found.unattributed = f"{file.path} has blocks of a newer version of Ottla: start that version, and stop it cleanly."
 

@@ -37,7 +37,6 @@ _CRC_FROM: Final = 12
 """The position of the first byte that the header's CRC includes: only the magic and the CRC itself are before it."""
 
 NO_OFFSET: Final = -1
-LARGEST_ENTRY_BYTES: Final = (1 << 32) - 1
 
 
 class Key(NamedTuple):
@@ -132,7 +131,7 @@ def pack_entry(kind: int, key: Key, base_offset: int, next_offset: int, leader_e
     return ENTRY.pack(kind, key[0], key[1], base_offset, next_offset, leader_epoch, size, crc)
 
 
-def padded(size: int, alignment: int) -> int:
+def pad_size(size: int, alignment: int) -> int:
     """Return `size`, rounded up to a multiple of `alignment`."""
     return (size + alignment - 1) // alignment * alignment
 

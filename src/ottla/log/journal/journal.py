@@ -32,7 +32,7 @@ from ottla.log.journal.format import (
     pack_entry,
     pack_head,
     pack_void,
-    padded,
+    pad_size,
 )
 from ottla.log.journal.incarnations import pack_incarnation, read_incarnation
 from ottla.ports import Disk, Done, Room, StorageFailed
@@ -202,14 +202,14 @@ class Journal:
 
     def _free_bytes(self, file: JournalFile, position: int) -> int:
         alignment = file.room.alignment
-        left = file.room.size - self._void_reserve - position - padded(HEADER.size + ENTRY.size, alignment)
+        left = file.room.size - self._void_reserve - position - pad_size(HEADER.size + ENTRY.size, alignment)
         return max(0, left // alignment * alignment - HEADER.size - len(self._table))
 
     def _fits(self, file: JournalFile, position: int, table_bytes: int, data_bytes: int, reserve: int) -> bool:
         """Return whether a block fits at a position of a file, and after it a block without entries that repeats its table."""
         alignment = file.room.alignment
-        block_bytes = padded(HEADER.size + table_bytes + len(self._table) + data_bytes, alignment)
-        return position + block_bytes + padded(HEADER.size + table_bytes, alignment) <= file.room.size - reserve
+        block_bytes = pad_size(HEADER.size + table_bytes + len(self._table) + data_bytes, alignment)
+        return position + block_bytes + pad_size(HEADER.size + table_bytes, alignment) <= file.room.size - reserve
 
     def _target(self, table_bytes: int, data_bytes: int, reserve: int) -> JournalFile | None:
         if not self.is_ready:
@@ -248,7 +248,7 @@ class Journal:
     def _put(self, file: JournalFile, oldest: int, table: bytes, buffers: list[bytes], done: Done) -> None:
         sequence = self._sequence + 1
         data_bytes = sum(map(len, buffers))
-        block_bytes = padded(HEADER.size + len(table) + len(self._table) + data_bytes, file.room.alignment)
+        block_bytes = pad_size(HEADER.size + len(table) + len(self._table) + data_bytes, file.room.alignment)
         place = Place(file.number, file.position, self.incarnation, sequence, oldest)
         head = pack_head(place, block_bytes, data_bytes, table, self._table)
         position, file.position = file.position, file.position + block_bytes

@@ -22,7 +22,7 @@ from ottla.log.journal.format import (
     pack_entry,
     pack_head,
     pack_void,
-    padded,
+    pad_size,
 )
 from ottla.ports import Disk, FileSlice
 
@@ -46,7 +46,7 @@ def keep_unapplied(disk: Disk, directory: str, entries: Mapping[Key, Sequence[Sa
         drop_kept(disk, directory)
         return {}
     table, data_bytes = b"".join(rows), sum(map(len, parts))
-    block_bytes = padded(HEADER.size + len(table) + data_bytes, SECTOR_BYTES)
+    block_bytes = pad_size(HEADER.size + len(table) + data_bytes, SECTOR_BYTES)
     head = pack_head(Place(PLACES.index(KEPT), 0, 0, 1, 1), block_bytes, data_bytes, table, b"")
     path = f"{directory}/{KEPT}"
     disk.make_dir(directory)
@@ -66,8 +66,8 @@ def void_kept(disk: Disk, directory: str, keys: Iterable[Key]) -> None:
     """
     file, number = disk.open(f"{directory}/{KEPT}"), PLACES.index(KEPT)
     last = max(((head.sequence, head.table) for _, head, _ in heads(file, number)), default=(0, b""))
-    table, position = b"".join(map(pack_void, keys)), padded(file.size, SECTOR_BYTES)
-    block_bytes = padded(HEADER.size + len(table) + len(last[1]), SECTOR_BYTES)
+    table, position = b"".join(map(pack_void, keys)), pad_size(file.size, SECTOR_BYTES)
+    block_bytes = pad_size(HEADER.size + len(table) + len(last[1]), SECTOR_BYTES)
     head = pack_head(Place(number, position, 0, last[0] + 1, 1), block_bytes, 0, table, last[1])
     file.append([bytes(position - file.size) + head.ljust(block_bytes, b"\0")])
     file.sync()

@@ -25,10 +25,10 @@ def replay(log: Log, entries: Sequence[SavedEntry], now: Now, damage: Damage | N
             continue
         if entry.base_offset > log.log_end_offset:
             sentence = f"the journal continues at offset {entry.base_offset}, and the records before it are missing."
-            raise _damaged(log, damage.sentence if damage else sentence)
+            raise _damage_in(log, damage.sentence if damage else sentence)
         count += _append(log, entry, now)
     if damage is not None and log.log_end_offset < damage.next_offset:
-        raise _damaged(log, damage.sentence)
+        raise _damage_in(log, damage.sentence)
     return count
 
 
@@ -38,14 +38,14 @@ def _append(log: Log, entry: SavedEntry, now: Now) -> int:
     try:
         found = list(batches(data))
     except BadBatch as error:
-        raise _damaged(log, f"{entry.data.file.path}: at byte {entry.data.position} of the journal: {error}") from error
+        raise _damage_in(log, f"{entry.data.file.path}: at byte {entry.data.position} of the journal: {error}") from error
     position, headers = _lacking(log, found)
     if not headers or headers[-1].next_offset != entry.next_offset or position + sum(h.size for h in headers) != len(data):
-        raise _damaged(log, f"{entry.data.file.path}: the batches at byte {entry.data.position} are not those of its entry.")
+        raise _damage_in(log, f"{entry.data.file.path}: the batches at byte {entry.data.position} are not those of its entry.")
     first, start = headers[0].base_offset, log.log_start_offset
     if first < log.log_end_offset:
         if first >= start or start < log.log_end_offset:
-            raise _damaged(log, f"the log ends within the journal's batch from offset {first} to {headers[0].last_offset}.")
+            raise _damage_in(log, f"the log ends within the journal's batch from offset {first} to {headers[0].last_offset}.")
         log.restart_at(first)
     log.append_as_follower(data[position:], headers, now)
     log.delete_records(start)
@@ -60,6 +60,6 @@ def _lacking(log: Log, found: Sequence[tuple[int, BatchHeader]]) -> tuple[int, l
     return 0, []
 
 
-def _damaged(log: Log, sentence: str) -> Damaged:
+def _damage_in(log: Log, sentence: str) -> Damaged:
     last = log.segments[-1]
     return Damaged(log.path, file_name(last.base_offset, LOG), last.size, sentence)
