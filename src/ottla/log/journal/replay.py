@@ -39,7 +39,7 @@ def _append(log: Log, entry: SavedEntry, now: Now) -> int:
         found = list(batches(data))
     except BadBatch as error:
         raise _damage_in(log, f"{entry.data.file.path}: at byte {entry.data.position} of the journal: {error}") from error
-    position, headers = _lacking(log, found)
+    position, headers = _find_missing(log, found)
     if not headers or headers[-1].next_offset != entry.next_offset or position + sum(h.size for h in headers) != len(data):
         raise _damage_in(log, f"{entry.data.file.path}: the batches at byte {entry.data.position} are not those of its entry.")
     first, start = headers[0].base_offset, log.log_start_offset
@@ -52,7 +52,7 @@ def _append(log: Log, entry: SavedEntry, now: Now) -> int:
     return len(headers)
 
 
-def _lacking(log: Log, found: Sequence[tuple[int, BatchHeader]]) -> tuple[int, list[BatchHeader]]:
+def _find_missing(log: Log, found: Sequence[tuple[int, BatchHeader]]) -> tuple[int, list[BatchHeader]]:
     """Return (the position of the first batch that ends after the log's end, the headers from there on)."""
     for number, (position, header) in enumerate(found):
         if header.next_offset > log.log_end_offset:
