@@ -29,11 +29,16 @@ def latency(took_s: list[float]) -> Latency:
 
 
 def paced(address: str, topic: str, rate: int, goes_on: Callable[[], bool]) -> list[float]:
-    """Seconds of each request (one record of 100 bytes, acks=1), `rate` of them a second, while `goes_on()`.
+    """Seconds of each request of `paced_times`."""
+    return [ended - began for began, ended in paced_times(address, topic, rate, goes_on)]
+
+
+def paced_times(address: str, topic: str, rate: int, goes_on: Callable[[], bool]) -> list[tuple[float, float]]:
+    """Begin and end of each request (one record of 100 bytes, acks=1), `rate` of them a second, while `goes_on()`.
 
     One that could not be sent when it was due, because the one before was not answered, counts from when it was due.
     """
-    frame, took, late = produce_request(topic, batch(bytes(100)), acks=1), [], False
+    frame, took, late = produce_request(topic, batch(bytes(100)), acks=1), list[tuple[float, float]](), False
     with connect(address) as connection:
         due = time.perf_counter()
         while goes_on():
@@ -44,7 +49,7 @@ def paced(address: str, topic: str, rate: int, goes_on: Callable[[], bool]) -> l
             connection.sendall(frame)
             answer = reply(connection)
             ended = time.perf_counter()
-            took.append(ended - began)
+            took.append((began, ended))
             check(answer, topic)
             due += 1 / rate
             late = ended > due
