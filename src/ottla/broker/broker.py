@@ -52,6 +52,7 @@ from ottla.broker.security.rights import AllowAll, Answering, Authorizer, Rights
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses, CurrentLeaders
 from ottla.broker.serving.all_topics import AllTopics
+from ottla.broker.serving.api_table import apis
 from ottla.broker.serving.authorization import Guard
 from ottla.broker.serving.dialects import DialectParts, FirstDialect, Routers
 from ottla.broker.serving.fetch_sessions import FetchSessions
@@ -60,7 +61,7 @@ from ottla.broker.serving.partition_fields import PartitionDescriber
 from ottla.broker.serving.purgatory import DelayedReply, Purgatory
 from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.serving.router import Router
-from ottla.broker.serving.routes import Route, Served, all_routes
+from ottla.broker.serving.routes import Route, Served
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.broker.topics.by_name import TopicsByName
@@ -283,9 +284,9 @@ class BrokerMachine:
         leaders = CurrentLeaders(self.partitions, self.image, self._addresses)
         self.quotas.told.append(self._throttle)
         contexts, more = self._contexts(), (self.changes, self.purgatory, self._is_controller, self.logins, leaders, guard)
-        within = Served(all_routes(for_brokers=True), routes, self._is_on)
+        within = Served(apis(for_brokers=True), routes, self._is_on)
         self._within = Router(within, contexts | {Served: within}, *more)
-        shown = Served(all_routes(for_brokers=not self.is_alone), routes, self._is_on)
+        shown = Served(apis(for_brokers=not self.is_alone), routes, self._is_on)
         return Router(shown, contexts | {Served: shown}, *more)
 
     def _is_on(self, switch: str) -> bool:

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from bench.apache_kafka import Unavailable
-from ottla.broker.serving.routes import all_routes
 from tests.support.acl_cases import ASKED, World, cases
 from tests.support.acl_peers import kafka_of_users, ottla_of_users
 from tests.support.recorded import recorded
+from tests.support.routes import all_routes
 
 SEEN = Path(__file__).with_name("acl_answers.json")
-SERVED = {route.api.key for route in all_routes()}
+SERVED = set(all_routes())
 OF_EACH = {key: list(group) for key, group in groupby(cases(), key=lambda case: case.key)}
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.request import Close
-from ottla.broker.serving.routes import Served, all_routes
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.wire.api.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -23,8 +22,9 @@ from ottla.wire.errors import (
 )
 from ottla.wire.framing import decode_response
 from tests.support.machine import Machine
+from tests.support.routes import all_routes
 
-SERVED = Served(all_routes()).routes
+SERVED = all_routes()
 
 METADATA, API_VERSIONS, INIT_PRODUCER_ID, DESCRIBE_CLUSTER = 3, 18, 22, 60
 CONTROLLED_SHUTDOWN = 7

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ottla.broker.serving.request import Close
-from ottla.broker.serving.routes import Served, all_routes
 from ottla.records.batches.builder import build
 from ottla.wire.apis import API
 from tests.support.machine import Machine
 from tests.support.messages import request
+from tests.support.routes import all_routes
 
 API_VERSIONS = 18
-ROUTES = Served(all_routes()).routes
+ROUTES = all_routes()
 SERVED = [(key, version) for key, route in sorted(ROUTES.items()) for version in route.versions]
 
 

@@ -11,7 +11,6 @@ import pytest
 from ottla.broker.releases import KNOWN, NAMES, TODAY, Dialect, UnknownRelease, find, traits
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Close
-from ottla.broker.serving.routes import Served, all_routes
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.wire import releases
 from ottla.wire.api.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -30,8 +29,9 @@ from ottla.wire.errors import (
 from ottla.wire.framing import decode_response
 from ottla.wire.releases import highest
 from tests.support.machine import Machine
+from tests.support.routes import all_routes
 
-SERVED = Served(all_routes()).routes
+SERVED = all_routes()
 
 SPEC = Path(__file__).parents[4] / "shared" / "spec"
 METADATA, CONTROLLED_SHUTDOWN, API_VERSIONS = 3, 7, 18

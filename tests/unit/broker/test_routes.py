@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 import pytest
 
+from ottla.broker import handlers
+from ottla.broker.releases import Dialect
+from ottla.broker.serving.api_table import apis
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Close, Request
-from ottla.broker.serving.routes import Served, all_routes, serves
+from ottla.broker.serving.router import Router
+from ottla.broker.serving.routes import Route, Served, serves
 from ottla.cluster.image import ClusterImage
 from ottla.ports import Steps, StorageFailed
 from ottla.wire.api.api_versions import ApiVersionsRequest
@@ -16,6 +23,7 @@ from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransa
 from ottla.wire.errors import KAFKA_STORAGE_ERROR
 from tests.support.machine import Machine, OpenMachine
 from tests.support.producing import create
+from tests.support.routes import all_routes
 
 LIST_TRANSACTIONS, API_VERSIONS = 66, 18
 
@@ -52,7 +60,7 @@ def test_a_version_that_its_handler_does_not_serve_closes_the_connection(machine
 
 def test_two_handlers_of_one_api_are_refused_at_the_start() -> None:
     with pytest.raises(TypeError, match="ListTransactions has two handlers"):
-        Served([list_transactions, list_transactions])
+        Served((), [list_transactions, list_transactions])
 
 
 def test_a_room_that_there_is_not_is_named_at_the_start() -> None:
@@ -75,6 +83,27 @@ def test_a_failure_of_the_disk_in_a_later_step_is_answered_as_one_at_once() -> N
     assert machine.ask(LIST_TRANSACTIONS, 1, ListTransactionsRequest()).error_code == KAFKA_STORAGE_ERROR
 
 
+def test_the_table_of_apis_has_every_handler_with_its_module_and_its_versions() -> None:
+    """Brokers announce what the table says before any handler is imported."""
+    declared = {
+        (route.api.key, route.api.name, found.name, route.versions)
+        for found in iter_modules(handlers.__path__)
+        for route in vars(import_module(f"{handlers.__name__}.{found.name}")).values()
+        if isinstance(route, Route)
+    }
+    listed = {(api.key, api.name, api.module, api.switched) for api in {*apis(), *apis(for_brokers=True)}}
+    assert listed == declared, "write a line `<module> <API>` for it in HANDLERS of broker/serving/api_table.py"
+
+
+def test_every_handler_takes_objects_that_brokers_have(machine: Machine) -> None:
+    router = machine.broker.routers[Dialect.VERSIONED]
+    assert isinstance(router, Router)
+    assert len(router.unbound) > 50, "handlers are imported with their first request"
+    for key in list(router.unbound):
+        router.bind(key)
+    assert not router.unbound
+
+
 def test_an_api_with_a_list_that_is_neither_divided_nor_limited_is_refused_when_it_is_declared() -> None:
     with pytest.raises(TypeError, match="ListTransactionsRequest has arrays: declare the `parts`"):
         serves(ListTransactionsRequest)
@@ -88,7 +117,7 @@ def test_a_need_that_names_no_field_is_refused_when_it_is_declared(path: str) ->
 
 def test_every_handler_but_those_before_any_identity_says_what_it_needs_or_filters_by_itself() -> None:
     """What a session reads, the cluster's description, coordinators, lists and tokens are filtered where they are made."""
-    free = {route.message.__name__ for route in all_routes() if not route.needs}
+    free = {route.message.__name__ for route in all_routes().values() if not route.needs}
     assert free == {
         "AlterReplicaLogDirsRequest",
         "ApiVersionsRequest",

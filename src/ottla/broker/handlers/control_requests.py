@@ -64,7 +64,6 @@ STOP_PARTS = Parts(
 @serves(
     LeaderAndIsrRequest,
     Need(Operation.CLUSTER_ACTION, Resource.CLUSTER),
-    cluster_only=True,
     parts=ROLE_PARTS,
     to_the_end=True,
 )
@@ -99,7 +98,7 @@ def _response(errors: Errors, topic_ids: dict[str, bytes], version: int) -> Lead
     return response
 
 
-@serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=STOP_PARTS, to_the_end=True)
+@serves(StopReplicaRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), parts=STOP_PARTS, to_the_end=True)
 def stop_replica(
     request: Request[StopReplicaRequest], replicas: ReplicaManager, publisher: MetadataPublisher, groups: GroupCoordinators
 ) -> Steps[Reply]:
@@ -127,7 +126,6 @@ def _stop_response(errors: Errors) -> StopReplicaResponse:
 @serves(
     UpdateMetadataRequest,
     Need(Operation.CLUSTER_ACTION, Resource.CLUSTER),
-    cluster_only=True,
     parts=METADATA_PARTS,
     to_the_end=True,
 )

@@ -183,7 +183,6 @@ def controlled_shutdown(request: Request[ControlledShutdownRequest], controller:
     AllocateProducerIdsRequest,
     Need(Operation.CLUSTER_ACTION, Resource.CLUSTER),
     controller_only=True,
-    cluster_only=True,
     to_the_end=True,
 )
 def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: ProducerIdBlocks) -> Steps[Reply]:
@@ -194,9 +193,7 @@ def allocate_producer_ids(request: Request[AllocateProducerIdsRequest], blocks: 
     return AllocateProducerIdsResponse(producer_id_start=block.start, producer_id_len=len(block))
 
 
-@serves(
-    AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), cluster_only=True, parts=BY_PARTITION, to_the_end=True
-)
+@serves(AlterPartitionRequest, Need(Operation.CLUSTER_ACTION, Resource.CLUSTER), parts=BY_PARTITION, to_the_end=True)
 def alter_partition(request: Request[AlterPartitionRequest], controller: Controller) -> Steps[Reply]:
     """Commit the permitted changes to the registry, and return the resulting state of each partition."""
     if not controller.is_active:

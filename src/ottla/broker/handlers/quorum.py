@@ -27,7 +27,7 @@ Described = DescribeQuorumResponse.TopicData
 Partition = DescribeQuorumResponse.PartitionData
 
 
-@serves(DescribeQuorumRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), lone_only=True, most=MOST_PARTITIONS)
+@serves(DescribeQuorumRequest, Need(Operation.DESCRIBE, Resource.CLUSTER), most=MOST_PARTITIONS)
 def describe_quorum(
     request: Request[DescribeQuorumRequest],
     identity: BrokerIdentity,
@@ -70,7 +70,7 @@ def _unknown(index: int) -> Partition:
     return Partition(partition_index=index, error_code=error_code, error_message=ERRORS[error_code].sentence)
 
 
-@serves(UnregisterBrokerRequest, Need(Operation.ALTER, Resource.CLUSTER), lone_only=True)
+@serves(UnregisterBrokerRequest, Need(Operation.ALTER, Resource.CLUSTER))
 def unregister_broker(request: Request[UnregisterBrokerRequest], identity: BrokerIdentity) -> Reply:
     """Refuse to unregister any broker: this one is alive, and no other one is registered.
 

@@ -76,8 +76,6 @@ EPOCHS_FROM = 5
 """The first version of EndTxn with an epoch for each transaction (KIP-890)."""
 
 NO_PRODUCER_ID, NO_EPOCH = -1, -1
-NEWEST_STABLE = 5
-"""The newest stable version: 6 (KIP-939) is unstable in every release, and announced if two-phase commit is enabled."""
 INIT_FENCED_FROM = 4
 """The first version with PRODUCER_FENCED. Clients of earlier versions get INVALID_PRODUCER_EPOCH."""
 
@@ -86,8 +84,6 @@ INIT_FENCED_FROM = 4
     InitProducerIdRequest,
     Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"),
     Need(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, "transactional_id", when=attrgetter("enable_2pc")),
-    newest=NEWEST_STABLE,
-    switch="transaction_two_phase_commit_enable",
 )
 def init_producer_id(
     request: Request[InitProducerIdRequest],

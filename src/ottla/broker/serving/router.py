@@ -76,12 +76,27 @@ class Router:
         self._guard = guard
         self._leaders = leaders
         self._encode: Encode = self.encode
+        self._contexts = contexts
         self._handlers: dict[tuple[int, int], tuple[Handler, Route, int, int]] = {}
-        for key, route in served.routes.items():
-            handler = route.bind(contexts)
-            headers = route.api.request_headers
-            self._handlers |= {(key, v): (handler, route, route.whole_bytes(v), headers[v]) for v in route.versions}
+        self.unbound = dict.fromkeys(served.keys)
+        """The keys of the APIs whose handlers are not imported yet, the most important ones first."""
+        for key in served.given:
+            self.bind(key)
         self._at_hand: Request[Message] | None = None
+
+    def bind(self, key: int) -> None:
+        """Import the handler of an API, and give it this broker's objects; for a bound or an unknown API, do nothing."""
+        if key not in self.unbound:
+            return
+        route = self._served.route(key)
+        handler, headers = route.bind(self._contexts), route.api.request_headers
+        self._handlers |= {(key, v): (handler, route, route.whole_bytes(v), headers[v]) for v in route.versions}
+        del self.unbound[key]
+
+    def _first(self, key: int, version: int) -> tuple[Handler, Route, int, int] | None:
+        """Return the handler of an API's first request; None if this version is not served."""
+        self.bind(key)
+        return self._handlers.get((key, version))
 
     def encode(self, request: Request[Message], reply: Answerable) -> Answer:
         """Return a result encoded for the network."""
@@ -119,7 +134,7 @@ class Router:
         key, asked, correlation_id = _ROUTE.unpack_from(frame)
         release = peer.release
         version = asked if release.is_today else release.read_as(key, asked)
-        found = None if version is None else self._handlers.get((key, version))
+        found = None if version is None else self._handlers.get((key, version)) or self._first(key, version)
         if version is None or found is None:
             return self._refuse_version(key, asked, correlation_id, peer, now)
         handler, route, whole_bytes, header_version = found
@@ -154,6 +169,7 @@ class Router:
 
         A message in an older version loses the fields of newer ones, as if it was encoded.
         """
+        self.bind(message.WIRE.key)
         handler, route, _, _ = self._handlers[message.WIRE.key, version]
         self._changes.made = False
         request = Request(route.api, version, version, 0, None, message, peer, peer.release, now, is_owned=True)
@@ -258,6 +274,7 @@ class Router:
     def _refuse_version(self, key: int, version: int, correlation_id: int, peer: Peer, now: Now) -> Answer | DelayedReply:
         release = peer.release
         if key == API_VERSIONS and key in release.versions:
+            self.bind(API_VERSIONS)
             handler, route, _, _ = self._handlers[API_VERSIONS, 0]
             request = Request(route.api, 0, version, correlation_id, None, route.message(), peer, release, now)
             self._at_hand = request

@@ -1,22 +1,21 @@
-"""The handlers of APIs with their versions and permissions: declared beside each handler by `serves`, and collected here.
+"""The handlers of APIs with their versions and permissions: declared beside each handler by `serves`, and found here.
 
-A handler is a function of a request, or a generator of steps over `request.parts()`. Each further parameter gets the broker's
-object of its annotated type, or a `NamedTuple` of such objects (a context), resolved once at startup. The router checks the
-declared permissions and divides declared lists.
+A handler is imported when its API is first requested; `api_table` has its module. It is a function of a request, or a generator of
+steps over `request.parts()`. Each further parameter gets the broker's object of its annotated type, or a `NamedTuple` of such
+objects (a context), resolved once, with the import. The router checks the declared permissions and divides declared lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
-from pkgutil import iter_modules
 from types import SimpleNamespace
 from typing import Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast, get_origin, get_type_hints
 
-import ottla.broker.handlers
 from ottla.broker.releases import Release
+from ottla.broker.serving.api_table import ListedApi
 from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.parts import NEVER, Parts
 from ottla.broker.serving.purgatory import Reply, Result
@@ -50,10 +49,8 @@ class Route:
     """One API as this broker serves it: the handler, and the limits of its requests.
 
     `controller_only`: other brokers than the controller refuse the API with NOT_CONTROLLER. `parts` is the division of a request
-    with large lists. Other requests have at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. If the setting
-    `switch` is true, all declared versions are served, even unannounced ones. `cluster_only`: only brokers send the API.
-    `lone_only`: brokers of a cluster over ZooKeeper do not serve the API, as in Kafka. `to_the_end`: steps that change state
-    continue after the client has disconnected.
+    with large lists. Other requests have at most `most` items, unless `most` is 0, and at most `most_bytes` bytes. `to_the_end`:
+    steps that change state continue after the client has disconnected.
     """
 
     api: Api
@@ -64,11 +61,8 @@ class Route:
     handler: Callable[..., Reply]
     parts: Parts | None = None
     most: int = 0
-    switch: str = ""
-    cluster_only: bool = False
     most_bytes: int = MOST_BYTES
     to_the_end: bool = False
-    lone_only: bool = False
 
     def whole_bytes(self, version: int) -> int:
         """Return up to which size, in bytes, a request of this version can't have large lists."""
@@ -98,16 +92,12 @@ def serves(
     controller_only: bool = False,
     parts: Parts | None = None,
     most: int = 0,
-    switch: str = "",
-    cluster_only: bool = False,
     most_bytes: int = MOST_BYTES,
     to_the_end: bool = False,
-    lone_only: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
     """Register a handler for the API of a request class: for all declared versions, or up to `newest`.
 
-    If the broker's setting `switch` is true, versions above `newest` are served too. A request with arrays needs `parts` or `most`.
-    Otherwise one request could occupy the broker for long.
+    A request with arrays needs `parts` or `most`. Otherwise one request could occupy the broker for long.
     """
     if not parts and not most and _has_arrays(message):
         raise TypeError(f"{message.__name__} has arrays: declare the `parts` in which they are served, or the `most` items of them")
@@ -126,11 +116,8 @@ def serves(
             handler,
             parts,
             most,
-            switch,
-            cluster_only,
             NEVER if parts else most_bytes,
             to_the_end,
-            lone_only,
         )
 
     return register
@@ -141,34 +128,36 @@ def _has_arrays(kind: type[Struct]) -> bool:
 
 
 class Served:
-    """The APIs that a broker serves, by key. A route in `instead` replaces the API's route in `routes`.
+    """The APIs that a broker serves, by key. A route in `instead` replaces the handler of its API in the table `listed`.
 
-    `is_on` returns whether a setting, the `switch` of a route, is true.
+    `is_on` returns whether a setting, the `switch` of an API, is true.
     """
 
     def __init__(
-        self, routes: Iterable[Route], instead: Iterable[Route] = (), is_on: Callable[[str], bool] = lambda switch: False
+        self, listed: Iterable[ListedApi], instead: Iterable[Route] = (), is_on: Callable[[str], bool] = lambda switch: False
     ) -> None:
-        self.routes = _by_key(routes) | _by_key(instead)
-        self._switched_on = {key for key, route in self.routes.items() if route.switch and is_on(route.switch)}
-        for key in self._switched_on:
-            self.routes[key] = replace(self.routes[key], versions=self.routes[key].message.WIRE.valid)
+        self.given = _by_key(instead)
+        self._modules = {each.key: each.module for each in listed}
+        self._versions = {each.key: each.switched if each.switch and is_on(each.switch) else each.versions for each in listed}
+        self._versions |= {key: route.versions for key, route in self.given.items()}
+
+    @property
+    def keys(self) -> Collection[int]:
+        """Return the keys of all APIs, the most important ones first."""
+        return self._versions.keys()
+
+    def route(self, key: int) -> Route:
+        """Return the route of an API, one of `keys`. The first call imports its handler."""
+        given = self.given.get(key)
+        return replace(_route_in(self._modules[key], key), versions=self._versions[key]) if given is None else given
 
     def versions(self, release: Release) -> dict[int, range]:
-        """Return API key -> versions for a listener of this release: the release's versions that have a handler.
-
-        Requests between brokers are served in all versions, because their version depends on the cluster's protocol version.
-        """
-        served = {key: route.versions for key, route in self.routes.items() if route.cluster_only and release.is_today}
-        for key, route in self.routes.items():
-            if key in release.versions and key not in served:
-                served[key] = range(release.versions[key].start, self._stop(release, key, route))
-        return dict(sorted(served.items()))
-
-    def _stop(self, release: Release, key: int, route: Route) -> int:
-        if key in self._switched_on and release.is_today:
-            return route.versions.stop
-        return min(release.versions[key].stop, route.versions.stop)
+        """Return API key -> versions for a listener of this release: the release's versions that have a handler."""
+        served = sorted(self._versions.items())
+        if release.is_today:
+            return dict(served)
+        known = release.versions
+        return {key: range(known[key].start, min(known[key].stop, ours.stop)) for key, ours in served if key in known}
 
 
 def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
@@ -181,11 +170,7 @@ def _by_key(routes: Iterable[Route]) -> dict[int, Route]:
     return found
 
 
-@cache
-def all_routes(*, for_brokers: bool = False) -> tuple[Route, ...]:
-    """Return the routes in `ottla.broker.handlers` for a lone broker; with `for_brokers`, for a member of a cluster."""
-    modules = (
-        import_module(f"{ottla.broker.handlers.__name__}.{found.name}") for found in iter_modules(ottla.broker.handlers.__path__)
-    )
-    found = (thing for module in modules for thing in vars(module).values() if isinstance(thing, Route))
-    return tuple(route for route in found if not (route.lone_only if for_brokers else route.cluster_only))
+def _route_in(module: str, key: int) -> Route:
+    """Return the route of an API that a module of `ottla.broker.handlers` declares."""
+    declared = vars(import_module(f"ottla.broker.handlers.{module}")).values()
+    return next(each for each in declared if isinstance(each, Route) and each.api.key == key)
