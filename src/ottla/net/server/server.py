@@ -184,6 +184,11 @@ class Server:
         self._left.append(connection)
         self.finish_bundle_soon()
 
+    @property
+    def has_requests(self) -> bool:
+        """Return whether requests have arrived whose batch has not ended."""
+        return self._turn_is_due or bool(self.turns.queue)
+
     def later(self, ms: int, call: Callable[[], None]) -> asyncio.TimerHandle:
         """Call a function after `ms` milliseconds."""
         return self._loop.call_later(ms / 1000, call)

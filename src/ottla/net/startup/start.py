@@ -29,7 +29,7 @@ from ottla.net.security.verifiers import SystemProofs
 from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
 from ottla.net.server.server import Server
-from ottla.net.startup import first_clients, log_output
+from ottla.net.startup import first_clients, log_output, warm_up
 from ottla.net.startup.data_directory import DataDirectory, DataDirectoryError
 from ottla.net.startup.loop_calls import Posts
 from ottla.net.startup.old_registry import open_registry
@@ -185,6 +185,8 @@ async def start(
         await running.stop()
         raise
     running.took_s = time.perf_counter() - began
+    server = running.server
+    server.complete(partial(warm_up.begin, server.broker.scheduler, lambda: server.has_requests))
     return running
 
 

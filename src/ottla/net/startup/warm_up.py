@@ -1,0 +1,52 @@
+"""The imports that a broker leaves out at its start: the handlers of APIs, a few at a time, between requests.
+
+A start imports what the first answers need. The rest is imported once the listeners answer, so that no first request of an API
+waits for it. A step imports one module and the modules that it needs: a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from importlib import import_module
+from typing import Final
+
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.api_table import apis
+from ottla.ports import Steps
+
+PAUSE_MS: Final = 5
+"""The pause after each step."""
+MOST_PUT_OFF: Final = 20
+"""The number of times in a row that a step is put off because requests wait. A broker with constant load imports, too."""
+
+_importing = threading.Lock()
+"""Held during an import: a child that is forked meanwhile, by another thread, could never import the same module."""
+
+os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.release, after_in_child=_importing.release)
+
+
+def modules() -> Iterator[str]:
+    """Return the modules to import, the most important ones first."""
+    return iter(dict.fromkeys(f"ottla.broker.handlers.{api.module}" for api in apis()))
+
+
+def begin(scheduler: Scheduler, has_requests: Callable[[], bool]) -> None:
+    """Import the modules in the background. `has_requests` returns whether requests wait."""
+    left = [name for name in modules() if name not in sys.modules]
+    if left:
+        scheduler.begin("imports", _import(left, scheduler, has_requests))
+
+
+def _import(names: list[str], scheduler: Scheduler, has_requests: Callable[[], bool]) -> Steps[None]:
+    for name in names:
+        yield scheduler.rest(PAUSE_MS)
+        for _ in range(MOST_PUT_OFF):
+            if not has_requests():
+                break
+            yield scheduler.rest(PAUSE_MS)
+        with _importing, suppress(ImportError):  # the first request of its API reports it
+            import_module(name)
