@@ -9,10 +9,10 @@ import pytest
 from ottla.log.journal.contents import begin_anew, latest_incarnation
 from ottla.log.journal.format import FILES, INCARNATION
 from ottla.log.journal.journal import ROW_BYTES, Journal
-from ottla.ports import FileSlice, StorageFailed
+from ottla.ports import FileSlice, StorageFailed, SyncFailed
 from ottla.records.batches.header import HEADER_BYTES
 from ottla.sim.disk import NO_SPACE, SimDisk
-from tests.unit.log.journals import DIRECTORY, FILE_BYTES, Driver, check_suffix, contents, flat, key, restart
+from tests.unit.log.journals import DIRECTORY, FILE_BYTES, Driver, check, contents, flat, key, restart
 
 
 @pytest.fixture
@@ -153,26 +153,19 @@ def test_both_files_are_used_in_turn_for_thousands_of_blocks(seed: int) -> None:
     random = Random(seed)
     driver = Driver(SimDisk(), file_bytes=1 << 13)
     driver.begin()
-    blocks, synced = 0, dict.fromkeys(map(key, range(4)), 0)
+    blocks = 0
     while blocks < 600:
         entries = [driver.entry(number, random.randrange(1, 900)) for number in random.sample(range(4), random.randrange(1, 4))]
         if driver.put(*entries):
             blocks += 1
         else:
-            for entry in entries:
-                driver.next_offsets[entry.key] = entry.base_offset  # it was not acknowledged: the batch is not in the log
+            driver.next_offsets |= {entry.key: entry.base_offset for entry in entries}  # they are not in the log
         if random.random() < 0.2 or driver.journal.room_bytes() < 3000:
-            one = key(random.randrange(4))
-            synced[one] = driver.next_offsets.get(one, 0)
-            driver.journal.note_synced(one, synced[one])
+            driver.sync(random.randrange(4))
         if blocks % 10 == 0:
             found = contents(driver.disk)
-            assert found.is_whole
+            check(found, driver)
             assert not found.torn
-            check_suffix(found, driver)
-            for one, entries_of in driver.written.items():
-                needed = [entry for entry in entries_of if entry[0] >= synced[one]]
-                assert flat(found.entries).get(one, [])[-len(needed) :] == needed or not needed
     assert len(driver.full) > 20
 
 
@@ -326,3 +319,75 @@ def test_a_journal_that_never_began_is_closed() -> None:
     journal = Journal(SimDisk(), DIRECTORY, FILE_BYTES, 1, lambda ends: None)
     journal.close()
     assert not journal.ends()
+
+
+# The release of a file's former blocks
+
+
+def fill(driver: Driver) -> None:
+    """Fill the first file with a partition, and the second one with another."""
+    scout, count = Driver(SimDisk()), 0
+    scout.begin()
+    while not scout.full:
+        scout.put(scout.entry(0, 100))
+        count += 1
+    for _ in range(count - 1):
+        driver.put(driver.entry(0, 100))
+    while driver.put(driver.entry(1, 100)):
+        pass
+    driver.next_offsets[key(1)] -= 1  # the last one did not fit
+    assert driver.journal.ends() == driver.next_offsets
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_torn_write_over_released_blocks_is_no_damage(seed: int) -> None:
+    """Without a durable block that releases them, a large torn block would look like the loss of many."""
+    driver = Driver(SimDisk())
+    driver.begin()
+    fill(driver)
+    driver.sync(0)
+    large = driver.entry(2, 8000)
+    assert driver.journal.write([large], driver.results.append)
+    unsure = {large.key: (0, large.parts[0].read())}
+    if seed % 2:
+        driver.disk.run_syncs()
+    assert not driver.results
+    driver.disk.kill(Random(seed))
+    found = contents(driver.disk)
+    check(found, driver, unsure)
+    assert key(0) not in found.entries or not seed % 2
+
+
+def test_the_block_that_releases_a_file_fits_behind_any_other(driver: Driver) -> None:
+    fill(driver)
+    count = 40
+    while count:
+        if not driver.void(*range(100, 100 + count)):
+            count -= 1
+    assert not driver.void(100)
+    driver.sync(0)
+    assert driver.put(driver.entry(2, 8000))
+    assert flat(contents(driver.disk).entries) == {one: rest for one, rest in driver.written.items() if one != key(0)}
+
+
+def test_a_partition_is_not_held_once_its_file_is_used_again(driver: Driver) -> None:
+    fill(driver)
+    driver.sync(0)
+    assert driver.journal.holds(key(0))
+    assert driver.put(driver.entry(2, 8000))
+    assert not driver.journal.holds(key(0))
+    assert driver.journal.holds(key(1))
+    assert driver.journal.holds(key(2))
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+def test_a_failure_of_either_of_two_writes_is_reported_once(driver: Driver, fails: int) -> None:
+    fill(driver)
+    driver.sync(0)
+    assert driver.journal.write([driver.entry(2, 8000)], driver.results.append)
+    for _ in range(fails):
+        driver.disk.run_syncs()
+    driver.disk.fail(after=0)
+    driver.run()
+    assert [type(each) for each in driver.results] == [SyncFailed]
+    assert driver.journal.failure is driver.results[0]
