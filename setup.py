@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 
 KERNELS = (
     "net.kernel_sync",
+    "net.kernel_write",
     "records.kernel",
     "records.kernel_07",
     "records.kernel_build",

@@ -186,7 +186,10 @@ class Room(Protocol):
         """
 
     def close(self) -> None:
-        """Wait for the write under way, then release the file. Its `done` is called all the same."""
+        """Wait for the write under way, then release the file. Its `done` is called all the same.
+
+        If the room is not ready, the `done` of `make_room` is called with a failure.
+        """
 
 
 class Disk(Protocol):

@@ -116,6 +116,17 @@ def test_closing_leaves_the_write_under_way_its_outcome(disk: Disk, subject: Sub
     assert disk.open("journal/0").read(0, 5) == b"last\0"
 
 
+def test_a_room_that_is_closed_before_it_is_ready_is_never_ready(disk: Disk, subject: Subject) -> None:
+    rooms: list[Room] = []
+
+    def make(done: Done) -> None:
+        rooms.append(disk.make_room("journal/0", SIZE, done))
+        rooms[0].close()
+
+    assert "was closed" in str(outcome(subject, make))
+    made(subject).close()
+
+
 def test_a_room_of_the_same_size_keeps_its_contents_and_another_size_begins_with_zeros(subject: Subject) -> None:
     room = made(subject)
     assert write(subject, room, 0, b"kept") is None

@@ -96,6 +96,8 @@ class SimRoom:
     def sync(self) -> None:
         """End the pending work: make the room, or make its last write durable. Raises `StorageFailed`."""
         if self._node is None:
+            if self._is_closed:
+                raise StorageFailed(self._real, "the room was closed before it was ready")
             self._make()
             self._node = self._disk.node(self._real)
             return

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 from ottla.log.name_places import NamePlaces, parent
 from ottla.net.disk.reserve import Reserve
+from ottla.net.disk.room_writers import Watch
 from ottla.net.disk.rooms import RealRoom, Rooms
 from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
@@ -318,7 +319,8 @@ class RealDisk:
 
     `post` schedules a call on the broker's thread (`loop.call_soon_threadsafe`). About `max_open_files` files are kept open.
     `system` makes the system calls. The `reserve` supplies space for writes that must succeed on a full disk. `log_dirs` are the
-    absolute paths of directories outside of `root`, whose own names are durable. The reserve is not for them.
+    absolute paths of directories outside of `root`, whose own names are durable. The reserve is not for them. With `watch`, the
+    broker's thread waits for writes of rooms itself.
     """
 
     def __init__(
@@ -330,6 +332,7 @@ class RealDisk:
         system: System = os,
         reserve: Reserve | None = None,
         log_dirs: Sequence[str] = (),
+        watch: Watch | None = None,
     ) -> None:
         self.root = root
         self.log_dirs = log_dirs
@@ -343,7 +346,7 @@ class RealDisk:
         self._identities = {path: _identity(os.stat(path)) for path in log_dirs if os.path.isdir(path)}
         self._worker = SyncWorker(post)
         self._janitor = Janitor(post)
-        self._rooms = Rooms(self, system, post)
+        self._rooms = Rooms(self, system, post, watch)
 
     def open(self, path: str, *, create: bool = False) -> RealFile:
         known = self._by_path.get(path)
@@ -549,7 +552,7 @@ class RealDisk:
 
     def close(self) -> None:
         """Finish all requested writes, syncs and removals, give up rooms that are not ready, then stop the threads."""
-        self._rooms.stop()
+        self._rooms.close()
         self._worker.stop()
         self._janitor.stop()
 

@@ -58,6 +58,14 @@ class Posts:
         with suppress(RuntimeError):  # the loop is closed, so the call is dropped
             self._loop.call_soon_threadsafe(self._completed, call)
 
+    def watch(self, handle: int, call: Call | None) -> None:
+        """Run `call` on the loop's thread whenever the handle has bytes to read. With None, do not any more."""
+        with suppress(RuntimeError):  # the loop is closed
+            if call is None:
+                self._loop.remove_reader(handle)
+            else:
+                self._loop.add_reader(handle, self.call_now, call)
+
     def reach(self, completed: Callable[[Call], None]) -> None:
         """Pass all further calls to `complete`, the function of the server that runs completions of the disk."""
         self._completed = completed

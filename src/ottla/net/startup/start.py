@@ -252,7 +252,8 @@ def _start_machine(
             directory.open_log_dirs(settings.log_dirs or (), is_shared=place is not None)
             share = shares(settings.ottla_max_open_files)
             log_dirs, most = directory.log_dirs, share.files
-            disk = RealDisk(directory.path, posts, max_open_files=most, reserve=directory.reserve, log_dirs=log_dirs)
+            reserve = directory.reserve
+            disk = RealDisk(directory.path, posts, max_open_files=most, reserve=reserve, log_dirs=log_dirs, watch=posts.watch)
             held.callback(disk.close)
             cluster: ClusterPorts | Registry = open_registry(directory.path, disk) if place is None else place.ports
             registry = cluster.registry if isinstance(cluster, ClusterPorts) else cluster
