@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
-from ottla.broker.coordination.coordinators import CoordinatorMoves, Coordinators
-from ottla.broker.coordination.groups import GroupCoordinators
+from ottla.broker.coordination.coordinators import CoordinatorMoves
+from ottla.broker.coordination.groups import GroupCoordinators, GroupShards
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerAppender, TransactionMarkers
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
-from ottla.broker.coordination.transactions import TransactionCoordinators
+from ottla.broker.coordination.transactions import TransactionCoordinators, TransactionShards
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.interbroker.channels import BrokerRequester, Channels
@@ -75,11 +76,11 @@ from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import notifications_of
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata import ClusterPorts, SourceFactory
-from ottla.coord.consumer.assign import Assignor
-from ottla.coord.group_machine import GroupMachine
-from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Buffer, Clock, Disk, Loggers, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
+
+if TYPE_CHECKING:
+    from ottla.coord.consumer.assign import Assignor
 
 
 class BrokerMachine:
@@ -334,12 +335,12 @@ class BrokerMachine:
             Features: self.features,
             ProducerIds: self.producer_ids,
             TopicsByName: self.by_name,
-            Coordinators[GroupMachine]: self.groups.coordinators,
+            GroupShards: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,
             MetadataWaits: self.metadata_waits,
             RegistryOffsets: RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory),
-            Coordinators[TransactionMachine]: self.transactions.coordinators,
+            TransactionShards: self.transactions.coordinators,
             MarkerAppender: self.markers,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             TransactionCoordinators: self.transactions,

@@ -12,8 +12,9 @@ from typing import Any, Never, TypeVar
 from ottla.coord import expiry, offsets
 from ottla.coord.classic.groups import ClassicGroups
 from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.assign.built_in import BUILT_IN
 from ottla.coord.consumer.events import TopicsSeen
-from ottla.coord.consumer.groups import BUILT_IN, ConsumerGroups
+from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.groups import MISSING, Context, GroupKind, OfGroup, drop
 from ottla.coord.kinds import KINDS
 from ottla.coord.memory import GroupMemory

@@ -16,16 +16,8 @@ from typing import Final
 
 from ottla.client.errors import broker_error
 from ottla.coord.runtime.machine import Due, Input
-from ottla.coord.transactions.inputs import (
-    Added,
-    AddPartitions,
-    Ended,
-    EndTransaction,
-    MarkersWritten,
-    TimeoutsKey,
-    TransactionSettings,
-    WriteMarkers,
-)
+from ottla.coord.transactions.additions import Added, AddPartitions
+from ottla.coord.transactions.inputs import Ended, EndTransaction, MarkersWritten, TimeoutsKey, TransactionSettings, WriteMarkers
 from ottla.coord.transactions.machine import TransactionMachine
 from ottla.coord.transactions.records import decode_record
 from ottla.coord.transactions.transaction import NO_TIMESTAMP, Status

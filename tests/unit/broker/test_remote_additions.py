@@ -8,7 +8,7 @@ from typing import Any
 from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.interbroker.channels import UNSPOKEN
 from ottla.broker.scheduler import Scheduler
-from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.sim.clock import SimClock
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from ottla.wire.errors import (

@@ -13,10 +13,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from ottla.coord.runtime.machine import Due, Input, Outcome
 from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.transactions import records
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.descriptions import MOST_LISTED, without_ids
 from ottla.coord.transactions.inputs import (
-    Added,
-    AddPartitions,
     Ended,
     EndTransaction,
     IdExpiryKey,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.coord.runtime.machine import Due
-from ottla.coord.transactions.inputs import Added, AddPartitions, Ended, EndTransaction, TimeoutsKey, WriteMarkers
+from ottla.coord.transactions.additions import Added, AddPartitions
+from ottla.coord.transactions.inputs import Ended, EndTransaction, TimeoutsKey, WriteMarkers
 from ottla.coord.transactions.records import encode_record
 from ottla.coord.transactions.transaction import ENDLESS_MS, LAST_EPOCH, Status, Transaction
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -6,14 +6,8 @@ import random
 from collections.abc import Callable
 
 from ottla.coord.runtime.machine import Due
-from ottla.coord.transactions.inputs import (
-    DAY_MS,
-    AddPartitions,
-    Ended,
-    EndTransaction,
-    IdExpiryKey,
-    TimeoutsKey,
-)
+from ottla.coord.transactions.additions import AddPartitions
+from ottla.coord.transactions.inputs import DAY_MS, Ended, EndTransaction, IdExpiryKey, TimeoutsKey
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from tests.support.transitions import differences
 from tests.unit.coord.test_transactions import Coordinator

@@ -8,7 +8,7 @@ import pytest
 
 from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.coord.consumer.assign import Partitions, Subscriber, TopicShape
-from ottla.coord.consumer.groups import BUILT_IN
+from ottla.coord.consumer.assign.built_in import BUILT_IN
 from ottla.net.startup.plugins import assignors
 
 

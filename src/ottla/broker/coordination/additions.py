@@ -13,7 +13,7 @@ from typing import Final
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.interbroker.channels import UNSPOKEN, BrokerRequester
 from ottla.broker.serving.request import Request
-from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
 from ottla.ports import Done, Steps
 from ottla.wire.api.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
 from ottla.broker.coordination.replay import stored_records
@@ -22,19 +22,17 @@ from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
 from ottla.cluster.image import ClusterImage, TopicImage
 from ottla.cluster.names import OFFSETS_TOPIC
-from ottla.coord.consumer.assign import Assignor, TopicShape
-from ottla.coord.consumer.events import TopicsSeen
-from ottla.coord.consumer.groups import BUILT_IN
-from ottla.coord.consumer.topics import KnownTopic, KnownTopics
-from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import GroupMemory
-from ottla.coord.offset_reader import OffsetReader, Replayed
-from ottla.coord.outcome import TopicsChanged, TopicsDeleted, TopicsForgotten
-from ottla.coord.records import TransactionEnded
-from ottla.coord.refusal import refuse
 from ottla.coord.runtime.shard import Shard
-from ottla.coord.settings import MINUTE_MS, GroupSettings
 from ottla.ports import Now, Steps
+
+if TYPE_CHECKING:
+    from ottla.coord.consumer.assign import Assignor
+    from ottla.coord.consumer.topics import KnownTopic, KnownTopics
+    from ottla.coord.group_machine import GroupMachine
+    from ottla.coord.offset_reader import Replayed
+    from ottla.coord.outcome import TopicsChanged, TopicsForgotten
+    from ottla.coord.settings import GroupSettings
 
 log = logging.getLogger("ottla.broker")
 
@@ -62,6 +60,8 @@ class GroupTopics:
         self._noted.update(names)
 
     def present_topics(self) -> KnownTopics:
+        from ottla.coord.consumer.topics import KnownTopics
+
         if self._topics is None:
             self._topics = KnownTopics(self._topic_of(image) for image in self._image.topics.values())
         return self._topics
@@ -70,11 +70,16 @@ class GroupTopics:
         """Return the changes since the last call, for the coordinators. Return None if there are none."""
         if not self._noted or self._topics is None:
             return None
+        from ottla.coord.outcome import TopicsChanged
+
         names, self._noted = frozenset(self._noted), set()
         are_new, self._are_new = self._are_new, False
         return TopicsChanged(self._topics, names, are_new)
 
     def _topic_of(self, image: TopicImage) -> KnownTopic:
+        from ottla.coord.consumer.assign import TopicShape
+        from ottla.coord.consumer.topics import KnownTopic
+
         return KnownTopic(image.name, image.topic_id, TopicShape(len(image.partitions), self._racks(image)))
 
     def _racks(self, image: TopicImage) -> tuple[frozenset[str], ...]:
@@ -85,10 +90,15 @@ class GroupTopics:
         return tuple(frozenset(racks[node] for node in partition.replicas if node in racks) for partition in image.partitions)
 
 
+class GroupShards(Coordinators["GroupMachine"]):
+    """The group coordinators of this broker."""
+
+
 class GroupCoordinators:
     """The group coordinators of this broker (`coordinators`), and the changes of topics and settings that are passed to them.
 
-    `assignors` are the custom assignors in the settings, or None for the built-in assignors.
+    `assignors` are the custom assignors in the settings, or None for the built-in assignors. The modules of machines are imported
+    with the first coordinator, because many brokers never have one.
     """
 
     def __init__(
@@ -107,14 +117,14 @@ class GroupCoordinators:
             OFFSETS_TOPIC,
             self._new_machine,
             _read,
-            refuse,
+            _refuse,
             self._notify_of_topics,
             self._on_load,
             self._stop_removal,
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
-        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = GroupShards(kind, image, create, partitions, scheduler, changes)
         self._image = image
         self._topics = GroupTopics(image)
         self._settings = settings
@@ -158,6 +168,8 @@ class GroupCoordinators:
         """Apply a marker in a partition of `__consumer_offsets`, which commits or aborts the producer's offsets in it."""
         shard = self.coordinators.of(partition)
         if shard is not None:
+            from ottla.coord.records import TransactionEnded
+
             shard.submit(TransactionEnded(producer_id, committed), now)
 
     def is_forgetting(self, topic: str) -> bool:
@@ -170,6 +182,8 @@ class GroupCoordinators:
         return self._forgotten_waits.until(lambda: not any(map(self.is_forgetting, topics)), until_ms)
 
     def _remove_offsets(self, shard: Shard[GroupMachine], index: int, names: frozenset[str], now: Now) -> None:
+        from ottla.coord.outcome import TopicsDeleted
+
         shard.submit(TopicsDeleted(names), now, partial(self._offsets_removed, index))
 
     def _offsets_removed(self, index: int, answer: TopicsForgotten) -> None:
@@ -183,6 +197,9 @@ class GroupCoordinators:
         self._forgotten_waits.notify()
 
     def _new_machine(self) -> GroupMachine:
+        from ottla.coord.consumer.events import TopicsSeen
+        from ottla.coord.group_machine import GroupMachine
+
         settings, assignors = self._group_settings(), self._assignors_in_force()
         machine = GroupMachine(settings, self._new_id, assignors, self._settings_of_group, self._memory)
         machine.apply(TopicsSeen(self._topics.present_topics(), frozenset(), new=False))
@@ -212,6 +229,8 @@ class GroupCoordinators:
             machine.configure(self._group_settings())
 
     def _group_settings(self) -> GroupSettings:
+        from ottla.coord.settings import MINUTE_MS, GroupSettings
+
         settings = self._settings.value
         return self._settings.part(
             GroupSettings,
@@ -226,6 +245,8 @@ class GroupCoordinators:
     def _assignors_in_force(self) -> tuple[Assignor, ...]:
         if self._assignors is not None:
             return self._assignors
+        from ottla.coord.consumer.assign.built_in import BUILT_IN
+
         by_name = {assignor.name: assignor for assignor in BUILT_IN}
         return tuple(by_name[name] for name in self._settings.value.group_consumer_assignors)
 
@@ -239,4 +260,13 @@ class GroupCoordinators:
 
 
 def _read(partition: Partition) -> Iterable[Replayed]:
+    from ottla.coord.offset_reader import OffsetReader
+
     return stored_records(partition, OffsetReader())
+
+
+def _refuse(body: object, error_code: int) -> object:
+    """Return the reply to a request that no coordinator decides."""
+    from ottla.coord.refusal import refuse
+
+    return refuse(body, error_code)

@@ -13,7 +13,7 @@ from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
-from ottla.coord.transactions.inputs import Added, AddPartitions
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Partitions, TopicPartition
 from ottla.log.producer_state.producers import TransactionToken
 from ottla.ports import Steps

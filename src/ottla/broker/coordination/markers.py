@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.partitions.partition import LEADER, Partition
@@ -18,7 +18,6 @@ from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
-from ottla.coord.transactions.inputs import WriteMarkers
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, TopicPartition
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, Steps
@@ -39,6 +38,9 @@ from ottla.wire.errors import (
     UNSUPPORTED_VERSION,
     error_name,
 )
+
+if TYPE_CHECKING:
+    from ottla.coord.transactions.inputs import WriteMarkers
 
 log = logging.getLogger("ottla.broker")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
 from ottla.broker.coordination.markers import TransactionMarkers
@@ -23,18 +24,27 @@ from ottla.cluster.features import TRANSACTION_VERSION
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.shard import Shard
-from ottla.coord.transactions.inputs import Added, AddPartitions, MarkersWritten, TransactionSettings, WriteMarkers, refuse
-from ottla.coord.transactions.machine import TransactionMachine
-from ottla.coord.transactions.records import TransactionReader
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.transaction import NO_PARTITIONS, Forgotten, Opened, Stored, with_opened
 from ottla.ports import Now, Steps
 from ottla.wire.schema import Message
 
+if TYPE_CHECKING:
+    from ottla.coord.transactions.inputs import MarkersWritten, TransactionSettings
+    from ottla.coord.transactions.machine import TransactionMachine
+
 log = logging.getLogger("ottla.broker")
 
 
+class TransactionShards(Coordinators["TransactionMachine"]):
+    """The transaction coordinators of this broker."""
+
+
 class TransactionCoordinators:
-    """The transaction coordinators (`coordinators`), and their updates. `markers` executes their orders."""
+    """The transaction coordinators (`coordinators`), and their updates. `markers` executes their orders.
+
+    The modules of machines are imported with the first coordinator, because many brokers never have one.
+    """
 
     def __init__(
         self,
@@ -52,9 +62,9 @@ class TransactionCoordinators:
     ) -> None:
         """Create the transaction coordinators. `is_alone`: all partitions of the cluster are on this broker, on one disk."""
         kind = CoordinatorKind(
-            TRANSACTIONS_TOPIC, self._new_machine, self._read, refuse, loaded=self._on_load, carry_out=self._execute
+            TRANSACTIONS_TOPIC, self._new_machine, self._read, _refuse, loaded=self._on_load, carry_out=self._execute
         )
-        self.coordinators = Coordinators(kind, image, create, partitions, scheduler, changes)
+        self.coordinators = TransactionShards(kind, image, create, partitions, scheduler, changes)
         self._ends = Waits(scheduler)
         self._scheduler = scheduler
         self._settings = settings
@@ -111,6 +121,8 @@ class TransactionCoordinators:
 
         Only a single broker needs corrections: in a larger cluster, additions are replicated before any record is written.
         """
+        from ottla.coord.transactions.records import TransactionReader
+
         stored = stored_records(partition, TransactionReader())
         if not self.is_alone:
             yield from stored
@@ -132,6 +144,8 @@ class TransactionCoordinators:
                 yield found
 
     def _new_machine(self) -> TransactionMachine:
+        from ottla.coord.transactions.machine import TransactionMachine
+
         return TransactionMachine(self._transaction_settings(), self._new_producer_id, self.coordinators.weight)
 
     def _on_load(self, shard: Shard[TransactionMachine], index: int, now: Now) -> None:
@@ -139,6 +153,8 @@ class TransactionCoordinators:
             log.info("%s: %d transactional ids, %d open", shard.name, len(shard.machine.by_id), len(shard.machine.ongoing))
 
     def _execute(self, partition: Partition, shard: Shard[TransactionMachine], order: object) -> None:
+        from ottla.coord.transactions.inputs import MarkersWritten, WriteMarkers
+
         assert isinstance(order, WriteMarkers), "coordinators of transactions order markers"
         written = MarkersWritten(order.transactional_id, order.producer_id, order.producer_epoch)
         self._markers.write(order, partition.leader_epoch, partial(self._complete, shard, written), lambda: shard.is_loaded)
@@ -153,4 +169,13 @@ class TransactionCoordinators:
             shard.machine.configure(self._transaction_settings())
 
     def _transaction_settings(self) -> TransactionSettings:
+        from ottla.coord.transactions.inputs import TransactionSettings
+
         return self._settings.part(TransactionSettings, transaction_version=self._features.level(TRANSACTION_VERSION))
+
+
+def _refuse(body: object, error_code: int) -> object:
+    """Return the reply to a request that no coordinator decides."""
+    from ottla.coord.transactions.inputs import refuse
+
+    return refuse(body, error_code)

@@ -14,7 +14,8 @@ from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
-from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.groups import GroupShards
+from ottla.broker.coordination.transactions import TransactionShards
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
@@ -29,9 +30,7 @@ from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
-from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import MOST_OF_ONE
-from ottla.coord.transactions.machine import TransactionMachine
 from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -86,7 +85,7 @@ DELETED_AT_ONCE = 10
 """Groups deleted in one step. One step of the deletion of a group's offsets takes two milliseconds."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
-Kinds = Mapping[int, Coordinators[GroupMachine] | Coordinators[TransactionMachine]]
+Kinds = Mapping[int, GroupShards | TransactionShards]
 Asked = TypeVar("Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest)
 Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
@@ -96,8 +95,8 @@ def find_coordinator(
     request: Request[FindCoordinatorRequest],
     identity: BrokerIdentity,
     addresses: Addresses,
-    groups: Coordinators[GroupMachine],
-    transactions: Coordinators[TransactionMachine],
+    groups: GroupShards,
+    transactions: TransactionShards,
     rights: Rights,
 ) -> Reply:
     """Return the coordinator of each key: the leader of the key's partition. The first request creates the internal topic."""
@@ -117,7 +116,7 @@ def find_coordinator(
 
 
 def _find_when_created(
-    coordinators: Coordinators[GroupMachine] | Coordinators[TransactionMachine],
+    coordinators: GroupShards | TransactionShards,
     find: Callable[[int], FindCoordinatorResponse],
     *,
     is_late: bool,
@@ -167,7 +166,7 @@ def _find_denied(request: Request[FindCoordinatorRequest], rights: Rights, resou
 
 
 @serves(JoinGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_PROTOCOLS, most_bytes=MOST_GROUP_BYTES)
-def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def join_group(request: Request[JoinGroupRequest], groups: GroupShards) -> Reply:
     """Join a group. The reply is delayed until the other members have joined. Before version 7 the protocol name can't be null."""
 
     def finish(response: JoinGroupResponse) -> JoinGroupResponse:
@@ -181,18 +180,18 @@ def join_group(request: Request[JoinGroupRequest], groups: Coordinators[GroupMac
 
 
 @serves(SyncGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS, most_bytes=MOST_GROUP_BYTES)
-def sync_group(request: Request[SyncGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def sync_group(request: Request[SyncGroupRequest], groups: GroupShards) -> Reply:
     """Return the member's assignment. The reply is delayed until the group's leader has sent the assignments."""
     return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
 @serves(HeartbeatRequest, Need(Operation.READ, Resource.GROUP, "group_id"))
-def heartbeat(request: Request[HeartbeatRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def heartbeat(request: Request[HeartbeatRequest], groups: GroupShards) -> Reply:
     return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
 @serves(LeaveGroupRequest, Need(Operation.READ, Resource.GROUP, "group_id"), most=MOST_MEMBERS)
-def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def leave_group(request: Request[LeaveGroupRequest], groups: GroupShards) -> Reply:
     return groups.request(request.body.group_id, request.body, request, _unchanged_message, blocking=True)
 
 
@@ -204,7 +203,7 @@ def leave_group(request: Request[LeaveGroupRequest], groups: Coordinators[GroupM
 )
 def consumer_group_heartbeat(
     request: Request[ConsumerGroupHeartbeatRequest],
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     settings: SettingsInForce,
     features: Features,
     rights: Rights,
@@ -249,7 +248,7 @@ def _hides_some(request: Request[ConsumerGroupHeartbeatRequest], rights: Rights,
 
 
 def _heartbeat_slowly(
-    request: Request[ConsumerGroupHeartbeatRequest], groups: Coordinators[GroupMachine], tell: Callable[[Message], Message]
+    request: Request[ConsumerGroupHeartbeatRequest], groups: GroupShards, tell: Callable[[Message], Message]
 ) -> Steps[Reply]:
     body = request.body
     names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
@@ -269,9 +268,7 @@ def _unchanged_message(message: Message) -> Message:
 
 
 @serves(ListGroupsRequest, most=MOST_FILTERS)
-def list_groups(
-    request: Request[ListGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
-) -> Steps[Reply]:
+def list_groups(request: Request[ListGroupsRequest], groups: GroupShards, purgatory: Purgatory, rights: Rights) -> Steps[Reply]:
     """List the groups that the client may describe, one coordinator at a time.
 
     A client that may describe the cluster gets all groups.
@@ -303,7 +300,7 @@ def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, inc
     parts=Parts(((("groups",), ("groups",)),), things=20, whole_bytes=64, together=True),
 )
 def describe_groups(
-    request: Request[DescribeGroupsRequest], groups: Coordinators[GroupMachine], purgatory: Purgatory, rights: Rights
+    request: Request[DescribeGroupsRequest], groups: GroupShards, purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
     """Describe the groups, a few at a time by the size of their members, because a group can have thousands of members."""
     asks = request.body.include_authorized_operations
@@ -326,7 +323,7 @@ def describe_groups(
 )
 def consumer_group_describe(
     request: Request[ConsumerGroupDescribeRequest],
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     settings: SettingsInForce,
     features: Features,
     purgatory: Purgatory,
@@ -356,7 +353,7 @@ def consumer_group_describe(
 def _described_slowly(
     request: Request[Asked],
     names_in: Callable[[Asked], list[str]],
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     purgatory: Purgatory,
     writer: ResponseWriter,
     describe: Callable[[list[str]], Reply],
@@ -400,7 +397,7 @@ _SIZE_OF: dict[type, Callable[[Any], int]] = {
 }
 
 
-def _weight(groups: Coordinators[GroupMachine], name: str) -> int:
+def _weight(groups: GroupShards, name: str) -> int:
     """Return the size of a group's members in bytes; 0 if the group has no coordinator here."""
     machine = groups.machine_of(name)
     return 0 if machine is None else machine.weight_of(name)
@@ -427,7 +424,7 @@ def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGrou
     Need(Operation.DELETE, Resource.GROUP, "groups_names"),
     parts=Parts(((("groups_names",), ("results",)),), things=DELETED_AT_ONCE, whole_bytes=64),
 )
-def delete_groups(request: Request[DeleteGroupsRequest], groups: Coordinators[GroupMachine]) -> Reply:
+def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards) -> Reply:
     names = dict.fromkeys(request.body.groups_names)
 
     def combine(messages: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:

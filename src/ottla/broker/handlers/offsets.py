@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -20,7 +20,6 @@ from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.image import ClusterImage
-from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import StableFetch
 from ottla.wire.api.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from ottla.wire.api.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
@@ -56,7 +55,7 @@ OldPartition = OffsetFetchResponse.OffsetFetchResponsePartition
     parts=Parts(((("topics", "partitions"), ("topics", "partitions")),), things=500, whole_bytes=8192),
 )
 def offset_commit(
-    request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine], old_offsets: RegistryOffsets
+    request: Request[OffsetCommitRequest], cluster: ClusterImage, groups: GroupShards, old_offsets: RegistryOffsets
 ) -> Reply:
     """Commit the offsets of partitions that exist. Each missing partition gets an error."""
     if request.version == 0:
@@ -144,7 +143,7 @@ def _with_unknown(response: Response, unknown: Iterable[Any]) -> Response:
 def offset_fetch(
     request: Request[OffsetFetchRequest],
     cluster: ClusterImage,
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     old_offsets: RegistryOffsets,
     rights: Rights,
 ) -> Reply:
@@ -220,7 +219,7 @@ def _error_topic(topic: FetchTopic, error_code: int) -> FetchedTopic:
 
 def _fetch_one(
     cluster: ClusterImage,
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     request: Request[OffsetFetchRequest],
     seen: Mapping[str, bool],
 ) -> Reply:
@@ -280,7 +279,7 @@ def _old_failed(topic: FetchTopic, error_code: int) -> OldTopic:
     Need(Operation.READ, Resource.TOPIC, "topics.name"),
     parts=BY_PARTITION,
 )
-def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: Coordinators[GroupMachine]) -> Reply:
+def offset_delete(request: Request[OffsetDeleteRequest], cluster: ClusterImage, groups: GroupShards) -> Reply:
     """Delete offsets of partitions that exist and whose topics no member subscribes to."""
     body = request.body
     known: list[OffsetDeleteRequest.OffsetDeleteRequestTopic] = []

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 
-from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.markers import MarkerAppender, wait_replicated
-from ottla.broker.coordination.transactions import TransactionCoordinators
+from ottla.broker.coordination.transactions import TransactionCoordinators, TransactionShards
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
@@ -29,10 +29,9 @@ from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
-from ottla.coord.group_machine import GroupMachine
+from ottla.coord.transactions.additions import AddPartitions
 from ottla.coord.transactions.descriptions import without_ids
-from ottla.coord.transactions.inputs import AddPartitions, Ended, EndTransaction, ListedSome, ListSome, init_refused
-from ottla.coord.transactions.machine import TransactionMachine
+from ottla.coord.transactions.inputs import Ended, EndTransaction, ListedSome, ListSome, init_refused
 from ottla.coord.transactions.transaction import VERSION_WITH_EPOCHS, Partitions, TopicPartition
 from ottla.ports import Steps
 from ottla.wire.api.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -88,7 +87,7 @@ INIT_FENCED_FROM = 4
 def init_producer_id(
     request: Request[InitProducerIdRequest],
     producer_ids: ProducerIds,
-    coordinators: Coordinators[TransactionMachine],
+    coordinators: TransactionShards,
     rights: Rights,
 ) -> Steps[Reply]:
     """Return a new id with epoch 0, or the decision of a transactional id's coordinator.
@@ -242,7 +241,7 @@ def _older(error_code: int, version: int) -> int:
 def add_offsets_to_txn(
     request: Request[AddOffsetsToTxnRequest],
     transactions: TransactionCoordinators,
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
 ) -> Steps[Reply]:
     """Add the partition with a group's offsets to a transaction."""
     if (yield from groups.ensure()):
@@ -255,7 +254,7 @@ def add_offsets_to_txn(
 
 
 @serves(EndTxnRequest, Need(Operation.WRITE, Resource.TRANSACTIONAL_ID, "transactional_id"))
-def end_txn(request: Request[EndTxnRequest], coordinators: Coordinators[TransactionMachine]) -> Reply:
+def end_txn(request: Request[EndTxnRequest], coordinators: TransactionShards) -> Reply:
     """Commit or abort a transaction. The response is sent once the decision is durable; markers follow."""
     body = request.body
 
@@ -308,9 +307,7 @@ def write_txn_markers(request: Request[WriteTxnMarkersRequest], markers: MarkerA
     Need(Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, "transactional_ids"),
     parts=Parts(((("transactional_ids",), ("transaction_states",)),), things=100, whole_bytes=512),
 )
-def describe_transactions(
-    request: Request[DescribeTransactionsRequest], coordinators: Coordinators[TransactionMachine], rights: Rights
-) -> Reply:
+def describe_transactions(request: Request[DescribeTransactionsRequest], coordinators: TransactionShards, rights: Rights) -> Reply:
     """Describe transactions, with the topics that the client may describe."""
     seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
 
@@ -327,7 +324,7 @@ def describe_transactions(
 @serves(ListTransactionsRequest, most=MOST_FILTERS)
 def list_transactions(
     request: Request[ListTransactionsRequest],
-    coordinators: Coordinators[TransactionMachine],
+    coordinators: TransactionShards,
     rights: Rights,
 ) -> Steps[Reply]:
     """List the transactional ids that the client may describe: one coordinator after the other, some ids at a time."""

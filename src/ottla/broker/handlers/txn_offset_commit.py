@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.broker.coordination.coordinators import Coordinators
+from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.guard import TransactionGuard, still_admitted
 from ottla.broker.handlers.offsets import split_known
 from ottla.broker.partitions.partition import Partition
@@ -22,9 +22,8 @@ from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import OFFSETS_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
-from ottla.coord.group_machine import GroupMachine
 from ottla.coord.offsets import pending_refused
-from ottla.coord.transactions.inputs import AddPartitions
+from ottla.coord.transactions.additions import AddPartitions
 from ottla.ports import Steps
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import (
@@ -57,7 +56,7 @@ PartitionResult = TxnOffsetCommitResponse.TxnOffsetCommitResponsePartition
 def txn_offset_commit(
     request: Request[TxnOffsetCommitRequest],
     cluster: ClusterImage,
-    groups: Coordinators[GroupMachine],
+    groups: GroupShards,
     guard: TransactionGuard,
     partitions: Partitions,
     settings: SettingsInForce,

@@ -11,9 +11,6 @@ from ottla.coord.classic.sync_group import request_error as sync_request_error
 from ottla.coord.consumer import classic_members, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
-from ottla.coord.consumer.assign import Assignor
-from ottla.coord.consumer.assign.range import RangeAssignor
-from ottla.coord.consumer.assign.uniform import UniformAssignor
 from ottla.coord.consumer.checks import request_error as heartbeat_error
 from ottla.coord.consumer.draft import ConsumerDraft, Refusal
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
@@ -44,8 +41,6 @@ from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 from ottla.wire.schema import Message, Uuid
-
-BUILT_IN: tuple[Assignor, ...] = (UniformAssignor(), RangeAssignor())
 
 ClassicRequest = JoinGroupRequest | SyncGroupRequest | HeartbeatRequest | LeaveGroupRequest
 

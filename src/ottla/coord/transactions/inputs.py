@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Never
 
-from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.coord.transactions.additions import Added, AddPartitions
+from ottla.coord.transactions.transaction import Partitions
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -27,33 +28,6 @@ class TransactionSettings:
     ottla_max_transactional_id_bytes: int = 64 << 20
     transaction_version: int = 2
     """The finalized level of the feature. It determines how transactions are aborted and how states are stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
-    """An input: add partitions to a producer's transaction. With `verify_only`, only return which partitions are missing.
-
-    The reply is an `Added`. With `leaves_early`, the reply precedes the durability of the change, and the sender waits for it
-    instead.
-    """
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    partitions: Partitions
-    transaction_version: int = 0
-    verify_only: bool = False
-    leaves_early: bool = False
-
-
-class Added(NamedTuple):
-    """The reply to `AddPartitions`: an error for all partitions, or the partitions `absent` from the transaction."""
-
-    error_code: int
-    absent: Partitions = frozenset()
-
-    def error_of(self, partition: TopicPartition, if_absent: int) -> int:
-        return self.error_code or (if_absent if partition in self.absent else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from typing import Final, Never
 
 from ottla.coord.runtime.machine import NOTHING, Due, Input, KeyAndValue, Outcome, Reply, Timer, drain
 from ottla.coord.transactions import descriptions
+from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.end_checks import judge_end
 from ottla.coord.transactions.inputs import (
-    Added,
-    AddPartitions,
     Ended,
     EndTransaction,
     IdExpiryKey,

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 from ottla.broker.releases import TODAY, UnknownRelease, find
 from ottla.broker.settings import BrokerSettings
 from ottla.client.arguments import several, short_repr
-from ottla.coord.consumer.assign import Assignor
 from ottla.errors import SettingError
 from ottla.net.client.background import BackgroundLoop
 from ottla.net.process.embedded_security import Gatekeeper
@@ -23,6 +22,7 @@ from ottla.net.startup.start import Running, start
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from ottla.coord.consumer.assign import Assignor
     from ottla.net.process.broker_keywords import BrokerKeywords
 
 MOST_PORT = 65_535

@@ -10,8 +10,8 @@ from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import SettingError
 from ottla.broker.settings.broker_access import BY_RULES
 from ottla.coord.consumer.assign import Assignor
+from ottla.coord.consumer.assign.built_in import BUILT_IN
 from ottla.coord.consumer.assign.checked_assignor import Checked
-from ottla.coord.consumer.groups import BUILT_IN
 
 ASSIGNORS = "group.consumer.assignors"
 AUTHORIZER = "authorizer.class.name"

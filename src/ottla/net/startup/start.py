@@ -21,7 +21,6 @@ from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
 from ottla.cluster.metadata import ClusterPorts
-from ottla.coord.consumer.assign import Assignor
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
 from ottla.net.process_loggers import ProcessLoggers
@@ -40,6 +39,7 @@ from ottla.net.startup.worker_threads import RealWorkers
 from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 if TYPE_CHECKING:
+    from ottla.coord.consumer.assign import Assignor
     from ottla.net.startup.cluster_start import ClusterPlace
 
 log = logging.getLogger("ottla.net")

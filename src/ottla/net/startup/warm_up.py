@@ -1,4 +1,4 @@
-"""The imports that a broker leaves out at its start: the handlers of APIs, a few at a time, between requests.
+"""The imports that a broker leaves out at its start, handlers and coordinators: a few at a time, between requests.
 
 A start imports what the first answers need. The rest is imported once the listeners answer, so that no first request of an API
 waits for it. A step imports one module and the modules that it needs: a few milliseconds.
@@ -23,6 +23,33 @@ PAUSE_MS: Final = 5
 MOST_PUT_OFF: Final = 20
 """The number of times in a row that a step is put off because requests wait. A broker with constant load imports, too."""
 
+FIRST: Final = ("metadata", "topics", "produce", "fetch", "list_offsets")
+"""The handlers that clients need first."""
+MACHINES: Final = (
+    "ottla.coord.consumer.records",
+    "ottla.coord.classic.events",
+    "ottla.coord.consumer.topics",
+    "ottla.coord.records",
+    "ottla.coord.outcome",
+    "ottla.coord.offsets",
+    "ottla.coord.classic.group",
+    "ottla.coord.classic.rebalance",
+    "ottla.coord.classic.join",
+    "ottla.coord.consumer.group",
+    "ottla.coord.consumer.subscription",
+    "ottla.coord.consumer.heartbeat",
+    "ottla.coord.classic.sync_group",
+    "ottla.coord.consumer.migrate",
+    "ottla.coord.consumer.groups",
+    "ottla.coord.kinds",
+    "ottla.coord.group_machine",
+    "ottla.coord.offset_reader",
+    "ottla.coord.transactions.inputs",
+    "ottla.coord.transactions.records",
+    "ottla.coord.transactions.machine",
+)
+"""The machines of coordinators, which have many modules: those that others need are first, so that each step is short."""
+
 _importing = threading.Lock()
 """Held during an import: a child that is forked meanwhile, by another thread, could never import the same module."""
 
@@ -31,7 +58,9 @@ os.register_at_fork(before=_importing.acquire, after_in_parent=_importing.releas
 
 def modules() -> Iterator[str]:
     """Return the modules to import, the most important ones first."""
-    return iter(dict.fromkeys(f"ottla.broker.handlers.{api.module}" for api in apis()))
+    handlers = dict.fromkeys((*FIRST, *(api.module for api in apis())))
+    names = [f"ottla.broker.handlers.{module}" for module in handlers]
+    return iter((*names[: len(FIRST)], *MACHINES, *names[len(FIRST) :]))
 
 
 def begin(scheduler: Scheduler, has_requests: Callable[[], bool]) -> None:
