@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ottla.log.journal.contents import Contents, begin_anew, latest_incarnation, read_journal
-from ottla.log.journal.format import JournalEntry, Key, SavedEntry
+from ottla.log.journal.format import JournalEntry, Key
 from ottla.log.journal.journal import Journal
+from ottla.log.journal.saved_entries import SavedEntry
 from ottla.ports import FileSlice, StorageFailed
 from ottla.sim.disk import SimDisk
 from tests.unit.log.batches import make_batch

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.log.journal.contents import Contents, heads
+from ottla.log.journal.block_walk import heads
+from ottla.log.journal.contents import Contents
 from ottla.log.journal.format import FILES, VERSION, VOID, BlockHead, Key, Place, pack_head
 from ottla.ports import FileSlice
 from ottla.records.checksum import crc32c
@@ -44,7 +45,7 @@ def blocks_of(disk: SimDisk) -> dict[int, Block]:
     found = {}
     for number, name in enumerate(FILES):
         file = disk.open(f"{DIRECTORY}/{name}")
-        for position, head, _ in heads(file, number):
+        for position, head in heads(file, number):
             at, data = head.data_from, []
             for row in head.entries():
                 data.append(file.read(at, row.size))

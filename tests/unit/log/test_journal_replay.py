@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from ottla.log.errors import Damaged
 from ottla.log.journal.contents import Damage, begin_anew
-from ottla.log.journal.format import JournalEntry, SavedEntry
+from ottla.log.journal.format import JournalEntry
 from ottla.log.journal.kept_file import drop_kept, keep_unapplied, void_kept
 from ottla.log.journal.replay import replay
+from ottla.log.journal.saved_entries import SavedEntry
 from ottla.log.log import Log, LogConfig
 from ottla.ports import FileSlice, StorageFailed
 from ottla.records.batches.header import batches
@@ -77,7 +79,7 @@ class Partition:
         self.driver.journal.note_synced(self.key, self.recovery_point)
         self.note_durable()
 
-    def restart(self, random: Random | None = None) -> list[SavedEntry]:
+    def restart(self, random: Random | None = None) -> Sequence[SavedEntry]:
         """Cut the power if there is a `random`, open the log again, and return the journal's entries of it."""
         if random is not None:
             self.driver.disk.crash(random)

@@ -7,35 +7,33 @@ damage of one of these is damage. If the last block itself is not whole, its wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from ottla.log.journal.block_walk import Window, walk
 from ottla.log.journal.format import (
     DAMAGE,
+    DATA,
+    ENTRY,
     FILES,
     HEADER,
     INCARNATION,
     KEPT,
-    MAGIC,
     PLACES,
-    SECTOR_BYTES,
     VOID,
-    BlockHead,
     EntryHead,
+    Fields,
     Key,
     NewerJournal,
-    SavedEntry,
-    head_bytes,
-    unpack_head,
     unpack_table,
 )
 from ottla.log.journal.incarnations import DAMAGED_INCARNATION, pack_incarnation, read_incarnation
-from ottla.ports import Disk, File, FileSlice
+from ottla.log.journal.saved_entries import PLACE_SHIFT, SavedEntries
+from ottla.ports import Disk, File
 from ottla.records.checksum import crc32c
 
-CHUNK_BYTES: Final = 4 << 20
-"""The bytes of one read. A larger block is read as one piece."""
+_POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
 
 
 class Damage(NamedTuple):
@@ -45,26 +43,17 @@ class Damage(NamedTuple):
     sentence: str
 
 
-class JournalBlock(NamedTuple):
-    """A block with a whole header in `file`. `bad` has the numbers of the rows whose bytes are damaged."""
-
-    file: File
-    position: int
-    head: BlockHead
-    rows: list[EntryHead]
-    bad: frozenset[int] = frozenset()
-
-
 @dataclass(slots=True)
 class Contents:
     """The result of `read_journal`: what a start has to put back, in `entries`, and what is lost.
 
     `incarnation` is the highest one seen. A partition in `damaged` may lack batches that were acknowledged. `unattributed` says
     which loss cannot be attributed to partitions, and `torn` which block was never acknowledged; both are "" if there is none.
+    `blocks` and `block_bytes` count the blocks that are needed.
     """
 
     incarnation: int = 0
-    entries: dict[Key, list[SavedEntry]] = field(default_factory=dict)
+    entries: dict[Key, SavedEntries] = field(default_factory=dict)
     damaged: dict[Key, Damage] = field(default_factory=dict)
     unattributed: str = ""
     torn: str = ""
@@ -81,25 +70,7 @@ def read_journal(disk: Disk, directory: str) -> Contents:
 
     The entries' bytes are verified, but not kept in memory.
     """
-    found = Contents()
-    if disk.exists(f"{directory}/{KEPT}"):
-        kept = {block.head.sequence: block for block in _blocks(disk, directory, KEPT, found, 0)}
-        if not kept:
-            found.unattributed = found.unattributed or f"{directory}/{KEPT} is damaged: acknowledged records may be lost."
-        _collect(found, directory, kept, 1, max(kept, default=0))
-    in_use = read_incarnation(disk, directory)
-    names = [name for name in FILES if disk.exists(f"{directory}/{name}")]
-    blocks = {block.head.sequence: block for name in names for block in _blocks(disk, directory, name, found, in_use)}
-    found.incarnation = max(found.incarnation, in_use)
-    if in_use == DAMAGED_INCARNATION or (not in_use and found.incarnation):
-        found.unattributed = f"{directory}/{INCARNATION} is missing or damaged: which blocks are to be replayed is not known."
-    elif blocks:
-        if len({disk.size(f"{directory}/{name}") for name in names}) != 1 or names != list(FILES):
-            found.unattributed = (
-                f"a file of {directory} is missing or has another size: blocks with acknowledged records may be lost."
-            )
-        _collect_needed(found, directory, blocks)
-    return found
+    return _Reading(disk, directory).run()
 
 
 def latest_incarnation(disk: Disk, directory: str) -> int:
@@ -117,124 +88,127 @@ def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
         disk.write_file(f"{directory}/{INCARNATION}", pack_incarnation(incarnation))
 
 
-class _Window:
-    """Reads a file in large pieces, and returns views of them."""
+class _Reading:
+    """One reading of a journal. `_blocks` has the place and position of each block of an incarnation, by sequence."""
 
-    def __init__(self, file: File) -> None:
-        self.file = file
-        self.size = file.size
-        self._data = b""
-        self._base = 0
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._found = Contents()
+        paths = [f"{directory}/{name}" for name in PLACES]
+        self._files: Sequence[File | None] = [disk.open(path) if disk.exists(path) else None for path in paths]
+        self._windows = [Window(file) if file is not None else None for file in self._files]
+        self._blocks: dict[int, int] = {}
 
-    def view(self, position: int, size: int) -> memoryview:
-        """Return `size` bytes from `position`, or fewer at the end of the file."""
-        start = position - self._base
-        if start < 0 or start + size > len(self._data):
-            self._data, self._base = self.file.read(position, max(size, CHUNK_BYTES)), position
-            start = 0
-        return memoryview(self._data)[start : start + size]
+    def run(self) -> Contents:
+        found, directory = self._found, self._directory
+        kept, *files = PLACES.index(KEPT), *map(PLACES.index, FILES)
+        if self._files[kept] is not None:
+            self._find_blocks(kept, 0)
+            if not self._blocks:
+                found.unattributed = found.unattributed or f"{directory}/{KEPT} is damaged: acknowledged records may be lost."
+            self._collect(1, max(self._blocks, default=0))
+            self._blocks.clear()
+        in_use = read_incarnation(self._disk, directory)
+        for place in files:
+            self._find_blocks(place, in_use)
+        found.incarnation = max(found.incarnation, in_use)
+        if in_use == DAMAGED_INCARNATION or (not in_use and found.incarnation):
+            found.unattributed = f"{directory}/{INCARNATION} is missing or damaged: which blocks are to be replayed is not known."
+        elif self._blocks:
+            if len({file.size if file is not None else 0 for file in map(self._files.__getitem__, files)}) != 1:
+                lost = "blocks with acknowledged records may be lost."
+                found.unattributed = f"a file of {directory} is missing or has another size: {lost}"
+            self._collect_needed()
+        return found
 
-    def find(self, position: int) -> int:
-        """Return the position of the next sector, from `position` on, that begins like a block; the file's size if none does."""
-        while position < self.size:
-            self.view(position, SECTOR_BYTES)
-            start = self._data.find(MAGIC, position - self._base)
-            if start < 0:
-                position = self._base + len(self._data)
-            elif (self._base + start) % SECTOR_BYTES:
-                position = self._base + start + SECTOR_BYTES - (self._base + start) % SECTOR_BYTES
+    def _find_blocks(self, place: int, in_use: int) -> None:
+        """Add the blocks of the incarnation `in_use` in one file, and note the highest incarnation."""
+        file, blocks, highest, above = self._files[place], self._blocks, 0, place << PLACE_SHIFT
+        if file is None:
+            return
+        try:
+            for position, fields, _ in walk(file, place):
+                incarnation = fields[4]
+                if incarnation == in_use:
+                    blocks[fields[5]] = above | position
+                if incarnation > highest:
+                    highest = incarnation
+        except NewerJournal:
+            newer = "has blocks of a newer version of Ottla: start that version, and stop it cleanly."
+            self._found.unattributed = f"{file.path} {newer}"
+        self._found.incarnation = max(self._found.incarnation, highest)
+
+    def _collect_needed(self) -> None:
+        """Add the blocks that the last one needs. Without its data, the last one was never acknowledged."""
+        newest = max(self._blocks)
+        window, position, fields, head = self._block(newest)
+        is_torn = False
+        data = window.view(position + len(head), fields[9])
+        start = 0
+        for row in unpack_table(_table(fields, head)):
+            is_torn |= start + row.size > len(data) or crc32c(data[start : start + row.size]) != row.crc
+            start += row.size
+        if is_torn:
+            self._found.torn = f"{window.file.path}: the last block, at byte {position}, is incomplete: its write never ended."
+        self._collect(fields[6], newest - is_torn)
+
+    def _block(self, sequence: int) -> tuple[Window, int, Fields, memoryview]:
+        """Return (window, position, fields, header with its tables) of a block that was found."""
+        place = self._blocks[sequence]
+        window, position = self._windows[place >> PLACE_SHIFT], place & _POSITION_MASK
+        assert window is not None, "a block was found in it"
+        fields: Fields = HEADER.unpack(window.view(position, HEADER.size))
+        return window, position, fields, window.view(position, HEADER.size + (fields[10] + fields[11]) * ENTRY.size)
+
+    def _collect(self, first: int, last: int) -> None:
+        """Add the entries and the damage of all blocks from sequence `first` to `last`."""
+        found, directory = self._found, self._directory
+        for sequence in range(first, last + 1):
+            if sequence in self._blocks:
+                self._collect_block(sequence)
+            elif sequence + 1 in self._blocks:
+                _, _, fields, head = self._block(sequence + 1)
+                before = bytes(head[HEADER.size + fields[10] * ENTRY.size :])
+                self._collect_lost(f"{directory}: block {sequence} is unreadable", unpack_table(before))
             else:
-                return self._base + start
-        return self.size
+                found.unattributed = found.unattributed or f"{directory}: block {sequence} and the next one are unreadable."
 
+    def _collect_block(self, sequence: int) -> None:
+        window, position, fields, head = self._block(sequence)
+        found, entries = self._found, self._found.entries
+        found.blocks += 1
+        found.block_bytes += fields[8]
+        data = window.view(position + len(head), fields[9])
+        place, start = self._blocks[sequence] + len(head), 0
+        for row in ENTRY.iter_unpack(_table(fields, head)):
+            kind, _, _, base_offset, next_offset, leader_epoch, size, crc = row
+            end = start + size
+            if kind == DATA and crc32c(data[start:end]) == crc:
+                saved = entries.get(row[1:3])  # type: ignore[call-overload]  # a tuple equals its named tuple
+                if saved is None:
+                    saved = entries[Key(row[1], row[2])] = SavedEntries(self._files)
+                saved.numbers.extend((base_offset, next_offset, leader_epoch, place + start, size, crc))
+            elif kind == DAMAGE and crc32c(data[start:end]) == crc:
+                found.damaged[Key(row[1], row[2])] = Damage(next_offset, bytes(data[start:end]).decode(errors="replace"))
+            else:
+                where = f"{window.file.path}: the block at byte {position} is damaged"
+                self._collect_lost(where, (EntryHead._make(row),))
+            start = end
 
-def heads(file: File, number: int) -> Iterator[tuple[int, BlockHead, _Window]]:
-    """Yield (position, header, window) of each block with a whole header in a file (an index in `PLACES`), of any incarnation.
-
-    Raises `NewerJournal`.
-    """
-    window, position = _Window(file), 0
-    while (position := window.find(position)) < window.size:
-        size = head_bytes(window.view(position, HEADER.size))
-        head = unpack_head(window.view(position, size), number, position) if 0 < size <= window.size - position else None
-        if head is None:
-            position += SECTOR_BYTES
-            continue
-        yield position, head, window
-        position += max(head.block_bytes, SECTOR_BYTES)
-
-
-def verify_block(file: File, position: int, head: BlockHead, window: _Window) -> JournalBlock:
-    """Return a block after computing the CRC of each entry."""
-    data = window.view(head.data_from, head.data_bytes)
-    rows, bad, start = head.entries(), [], 0
-    for number, row in enumerate(rows):
-        end = start + row.size
-        if end > len(data) or crc32c(data[start:end]) != row.crc:
-            bad.append(number)
-        start = end
-    return JournalBlock(file, position, head, rows, frozenset(bad))
-
-
-def _blocks(disk: Disk, directory: str, name: str, found: Contents, in_use: int) -> Iterator[JournalBlock]:
-    """Yield the blocks of the incarnation in use, and note the highest incarnation."""
-    file = disk.open(f"{directory}/{name}")
-    try:
-        for position, head, window in heads(file, PLACES.index(name)):
-            found.incarnation = max(found.incarnation, head.incarnation)
-            if head.incarnation == in_use:
-                yield verify_block(file, position, head, window)
-    except NewerJournal:
-        found.unattributed = f"{file.path} has blocks of a newer version of Ottla: start that version, and stop it cleanly."
-
-
-def _collect_needed(found: Contents, directory: str, blocks: dict[int, JournalBlock]) -> None:
-    newest = max(blocks)
-    last = blocks[newest]
-    if last.bad:
-        found.torn = f"{last.file.path}: the last block, at byte {last.position}, is incomplete: its write never ended."
-    _collect(found, directory, blocks, last.head.oldest, newest - bool(last.bad))
-
-
-def _collect(found: Contents, directory: str, blocks: dict[int, JournalBlock], first: int, last: int) -> None:
-    """Add the entries and the damage of all blocks from sequence `first` to `last`."""
-    for sequence in range(first, last + 1):
-        block, after = blocks.get(sequence), blocks.get(sequence + 1)
-        if block is not None:
-            found.blocks += 1
-            found.block_bytes += block.head.block_bytes
-            _collect_block(found, block)
-        elif after is not None:
-            where = f"{directory}: block {sequence} is unreadable"
-            _collect_lost(found, where, unpack_table(after.head.before))
-        else:
-            found.unattributed = found.unattributed or f"{directory}: block {sequence} and the next one are unreadable."
-
-
-def _collect_block(found: Contents, block: JournalBlock) -> None:
-    position = block.head.data_from
-    for number, row in enumerate(block.rows):
-        if number in block.bad or row.kind == VOID:
-            _collect_lost(found, f"{block.file.path}: the block at byte {block.position} is damaged", (row,))
-        elif row.kind == DAMAGE:
-            sentence = block.file.read(position, row.size).decode(errors="replace")
-            found.damaged[row.key] = Damage(row.next_offset, sentence)
-        else:
-            data = FileSlice(block.file, position, row.size)
-            saved = SavedEntry(row.base_offset, row.next_offset, row.leader_epoch, data, row.crc)
-            found.entries.setdefault(row.key, []).append(saved)
-        position += row.size
-
-
-def _collect_lost(found: Contents, where: str, rows: Iterable[EntryHead]) -> None:
-    """Apply the rows of entries whose bytes are lost. A void needs no bytes."""
-    for row in rows:
-        if row.kind == VOID:
-            found.entries.pop(row.key, None)
-            found.damaged.pop(row.key, None)
-        else:
+    def _collect_lost(self, where: str, rows: Iterable[EntryHead]) -> None:
+        """Apply the rows of entries whose bytes are lost. A void needs no bytes."""
+        found = self._found
+        for row in rows:
+            if row.kind == VOID:
+                found.entries.pop(row.key, None)
+                found.damaged.pop(row.key, None)
+                continue
             sentence = f"{where}, with the acknowledged offsets {row.base_offset} to {row.next_offset - 1}."
-            before = found.damaged.get(row.key)
-            found.damaged[row.key] = Damage(
-                max(row.next_offset, before.next_offset if before else 0), before.sentence if before else sentence
-            )
+            known = found.damaged.get(row.key, Damage(0, sentence))
+            found.damaged[row.key] = Damage(max(row.next_offset, known.next_offset), known.sentence)
+
+
+def _table(fields: Fields, head: memoryview) -> memoryview:
+    """Return the table of a block's entries."""
+    return head[HEADER.size : HEADER.size + fields[10] * ENTRY.size]

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from ottla.ports import Buffer, FileSlice, StorageFailed
+from ottla.ports import Buffer, FileSlice
 from ottla.records.checksum import crc32c
 
 MAGIC: Final = b"OttlaJnl"
@@ -33,7 +33,7 @@ HEADER: Final = struct.Struct(">8sIHHQQQQQQII")
 ENTRY: Final = struct.Struct(">B16siqqiII")
 _CRC: Final = struct.Struct(">I")
 _CRC_POSITION: Final = 8
-_CRC_FROM: Final = 12
+CRC_FROM: Final = 12
 """The position of the first byte that the header's CRC includes: only the magic and the CRC itself are before it."""
 
 NO_OFFSET: Final = -1
@@ -55,24 +55,6 @@ class JournalEntry(NamedTuple):
     leader_epoch: int
     parts: Sequence[FileSlice]
     size: int
-
-
-class SavedEntry(NamedTuple):
-    """An entry that a file of a journal contains. `read` verifies its bytes."""
-
-    base_offset: int
-    next_offset: int
-    leader_epoch: int
-    data: FileSlice
-    crc: int
-
-    def read(self) -> bytes:
-        """Return the entry's bytes. Raises `StorageFailed` if they changed since the journal was read."""
-        found = self.data.read()
-        if len(found) != self.data.size or crc32c(found) != self.crc:
-            position = self.data.position
-            raise StorageFailed(self.data.file.path, f"at byte {position}: an entry changed since the start; restart the broker.")
-        return found
 
 
 class EntryHead(NamedTuple):
@@ -112,7 +94,18 @@ class BlockHead(NamedTuple):
         return unpack_table(self.table)
 
 
-def unpack_table(table: bytes) -> list[EntryHead]:
+Fields: TypeAlias = tuple[bytes, int, int, int, int, int, int, int, int, int, int, int]
+"""The fields of a header: magic, CRC, version, place, incarnation, sequence, oldest, position, sizes of block and data, counts."""
+
+
+def block_head(position: int, fields: Fields, head: memoryview) -> BlockHead:
+    """Return the header at `position`. `head` is the header with its tables."""
+    middle = HEADER.size + fields[10] * ENTRY.size
+    tables = bytes(head[HEADER.size : middle]), bytes(head[middle:])
+    return BlockHead(*fields[4:7], *fields[8:10], position + len(head), *tables)
+
+
+def unpack_table(table: Buffer) -> list[EntryHead]:
     """Return the rows of a block's table."""
     return [EntryHead._make(row) for row in ENTRY.iter_unpack(table)]
 
@@ -122,13 +115,9 @@ def pack_void(key: Key) -> bytes:
     return ENTRY.pack(VOID, key.topic_id, key.partition, NO_OFFSET, NO_OFFSET, -1, 0, 0)
 
 
-def pack_entry(kind: int, key: Key, base_offset: int, next_offset: int, leader_epoch: int, data: Sequence[Buffer]) -> bytes:
+def pack_entry(kind: int, key: Key, base_offset: int, next_offset: int, leader_epoch: int, data: bytes) -> bytes:
     """Return the row of an entry with the bytes `data`."""
-    size = crc = 0
-    for part in data:
-        size += len(part)
-        crc = crc32c(part, crc)
-    return ENTRY.pack(kind, key[0], key[1], base_offset, next_offset, leader_epoch, size, crc)
+    return ENTRY.pack(kind, key[0], key[1], base_offset, next_offset, leader_epoch, len(data), crc32c(data))
 
 
 def pad_size(size: int, alignment: int) -> int:
@@ -152,34 +141,8 @@ def pack_head(place: Place, block_bytes: int, data_bytes: int, table: bytes, bef
     counts = len(table) // ENTRY.size, len(before) // ENTRY.size
     numbers = (incarnation, sequence, oldest, position, block_bytes, data_bytes)
     head = bytearray(b"".join((HEADER.pack(MAGIC, 0, VERSION, file, *numbers, *counts), table, before)))
-    _CRC.pack_into(head, _CRC_POSITION, crc32c(memoryview(head)[_CRC_FROM:]))
+    _CRC.pack_into(head, _CRC_POSITION, crc32c(memoryview(head)[CRC_FROM:]))
     return head
-
-
-def head_bytes(view: Buffer) -> int:
-    """Return the size of the header with its tables that `view` begins with, as it says itself; 0 if it is none."""
-    if len(view) < HEADER.size or bytes(view[: len(MAGIC)]) != MAGIC:
-        return 0
-    fields = HEADER.unpack_from(view)
-    return int(HEADER.size + (fields[-2] + fields[-1]) * ENTRY.size)
-
-
-def unpack_head(view: memoryview, file: int, position: int) -> BlockHead | None:
-    """Return the header that fills `view`, at `position` of a file (an index in `PLACES`). Return None if it is damaged.
-
-    Raises `NewerJournal` for a version that this code does not know.
-    """
-    crc, version, place, *numbers, entries, _ = HEADER.unpack_from(view)[1:]
-    if crc32c(view[_CRC_FROM:]) != crc:
-        return None
-    if version != VERSION:
-        raise NewerJournal(version)
-    incarnation, sequence, oldest, at, block_bytes, data_bytes = numbers
-    if (place, at) != (file, position):
-        return None
-    tables = bytes(view[HEADER.size :])
-    middle = entries * ENTRY.size
-    return BlockHead(incarnation, sequence, oldest, block_bytes, data_bytes, position + len(view), tables[:middle], tables[middle:])
 
 
 class NewerJournal(ValueError):

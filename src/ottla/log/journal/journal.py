@@ -168,15 +168,12 @@ class Journal:
         if target is None:
             return False
         rows, buffers = [], []
-        for entry in entries:
-            data = [part.read() for part in entry.parts]
-            row = pack_entry(DATA, entry.key, entry.base_offset, entry.next_offset, entry.leader_epoch, data)
-            if sum(map(len, data)) != entry.size:
-                raise StorageFailed(
-                    entry.parts[0].file.path, f"it ends before byte {entry.parts[-1].position + entry.parts[-1].size}"
-                )
-            rows.append(row)
-            buffers += data
+        for key, base_offset, next_offset, leader_epoch, parts, size in entries:
+            data = parts[0].read() if len(parts) == 1 else b"".join([part.read() for part in parts])
+            if len(data) != size:
+                raise StorageFailed(parts[-1].file.path, f"it ends before byte {parts[-1].position + parts[-1].size}")
+            rows.append(pack_entry(DATA, key, base_offset, next_offset, leader_epoch, data))
+            buffers.append(data)
         self._start(target, b"".join(rows), buffers, partial(self._end, done))
         for entry in entries:
             target.ends[entry.key] = entry.next_offset

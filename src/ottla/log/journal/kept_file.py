@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ottla.log.journal.contents import Damage, heads
+from ottla.log.journal.block_walk import heads
+from ottla.log.journal.contents import Damage
 from ottla.log.journal.format import (
     DAMAGE,
     DATA,
@@ -18,12 +19,12 @@ from ottla.log.journal.format import (
     SECTOR_BYTES,
     Key,
     Place,
-    SavedEntry,
     pack_entry,
     pack_head,
     pack_void,
     pad_size,
 )
+from ottla.log.journal.saved_entries import SavedEntry
 from ottla.ports import Disk, FileSlice
 
 Kept = dict[Key, list[SavedEntry]]
@@ -38,10 +39,10 @@ def keep_unapplied(disk: Disk, directory: str, entries: Mapping[Key, Sequence[Sa
     for key, saved in entries.items():
         for one in saved:
             parts.append(one.read())
-            rows.append(pack_entry(DATA, key, one.base_offset, one.next_offset, one.leader_epoch, parts[-1:]))
+            rows.append(pack_entry(DATA, key, one.base_offset, one.next_offset, one.leader_epoch, parts[-1]))
     for key, (next_offset, sentence) in damaged.items():
         parts.append(sentence.encode())
-        rows.append(pack_entry(DAMAGE, key, next_offset, next_offset, -1, parts[-1:]))
+        rows.append(pack_entry(DAMAGE, key, next_offset, next_offset, -1, parts[-1]))
     if not rows:
         drop_kept(disk, directory)
         return {}
@@ -65,7 +66,7 @@ def void_kept(disk: Disk, directory: str, keys: Iterable[Key]) -> None:
     It must precede every truncation of such a log. It appends a short block, and does not write the other entries again.
     """
     file, number = disk.open(f"{directory}/{KEPT}"), PLACES.index(KEPT)
-    last = max(((head.sequence, head.table) for _, head, _ in heads(file, number)), default=(0, b""))
+    last = max(((head.sequence, head.table) for _, head in heads(file, number)), default=(0, b""))
     table, position = b"".join(map(pack_void, keys)), pad_size(file.size, SECTOR_BYTES)
     block_bytes = pad_size(HEADER.size + len(table) + len(last[1]), SECTOR_BYTES)
     head = pack_head(Place(number, position, 0, last[0] + 1, 1), block_bytes, 0, table, last[1])

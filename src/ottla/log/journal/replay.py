@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ottla.log.errors import Damaged
 from ottla.log.journal.contents import Damage
-from ottla.log.journal.format import SavedEntry
+from ottla.log.journal.saved_entries import SavedEntries, SavedEntry
 from ottla.log.log import Log
 from ottla.log.names import LOG, file_name
 from ottla.ports import Now
@@ -20,7 +20,7 @@ def replay(log: Log, entries: Sequence[SavedEntry], now: Now, damage: Damage | N
     entry are missing, or if the log then ends before the end of `damage`. Raises `StorageFailed`.
     """
     count = 0
-    for entry in entries:
+    for entry in entries.beyond(log.log_end_offset) if isinstance(entries, SavedEntries) else entries:
         if entry.next_offset <= log.log_end_offset:
             continue
         if entry.base_offset > log.log_end_offset:
