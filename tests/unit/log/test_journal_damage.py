@@ -10,7 +10,7 @@ import pytest
 
 from ottla.log.journal.block_walk import heads
 from ottla.log.journal.contents import Contents
-from ottla.log.journal.format import FILES, VERSION, VOID, BlockHead, Key, Place, pack_head
+from ottla.log.journal.format import FILES, VERSION, VOID, BlockHead, BlockPlace, Key, pack_head
 from ottla.ports import FileSlice
 from ottla.records.checksum import crc32c
 from ottla.sim.disk import SimDisk
@@ -253,7 +253,7 @@ def test_records_that_contain_a_journal_are_not_taken_for_its_blocks() -> None:
 def test_blocks_of_a_newer_version_are_not_replayed() -> None:
     driver = three_blocks()
     block = blocks_of(driver.disk)[3]
-    newer = bytearray(pack_head(Place(0, block.position, 1, 3, 1), block.head.block_bytes, 0, b"", b""))
+    newer = bytearray(pack_head(BlockPlace(0, block.position, 1, 3, 1), block.head.block_bytes, 0, b"", b""))
     newer[12:14] = (VERSION + 1).to_bytes(2)
     newer[8:12] = crc32c(memoryview(newer)[12:]).to_bytes(4)
     driver.disk.open(f"{DIRECTORY}/0").write(block.position, newer)

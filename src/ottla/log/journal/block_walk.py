@@ -24,7 +24,7 @@ CHUNK_BYTES: Final = 4 << 20
 """The bytes of one read. A larger block is read as one piece."""
 
 
-class Window:
+class FileWindow:
     """Reads a file in large pieces, and returns views of them."""
 
     __slots__ = ("_base", "_data", "_end", "file", "size")
@@ -61,7 +61,7 @@ def walk(file: File, place: int) -> Iterator[tuple[int, Fields, memoryview]]:
 
     The headers are of any incarnation, and the data is not read. Raises `NewerJournal`.
     """
-    window, position, unpack, fixed, row = Window(file), 0, HEADER.unpack, HEADER.size, ENTRY.size
+    window, position, unpack, fixed, row = FileWindow(file), 0, HEADER.unpack, HEADER.size, ENTRY.size
     end = window.size - fixed
     while position <= end:
         fields: Fields = unpack(window.view(position, fixed))

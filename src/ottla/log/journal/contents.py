@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from ottla.log.journal.block_walk import Window, walk
+from ottla.log.journal.block_walk import FileWindow, walk
 from ottla.log.journal.format import (
     DAMAGE,
     DATA,
@@ -97,7 +97,7 @@ class _Reading:
         self._found = Contents()
         paths = [f"{directory}/{name}" for name in PLACES]
         self._files: Sequence[File | None] = [disk.open(path) if disk.exists(path) else None for path in paths]
-        self._windows = [Window(file) if file is not None else None for file in self._files]
+        self._windows = [FileWindow(file) if file is not None else None for file in self._files]
         self._blocks: dict[int, int] = {}
 
     def run(self) -> Contents:
@@ -153,7 +153,7 @@ class _Reading:
             self._found.torn = f"{window.file.path}: the last block, at byte {position}, is incomplete: its write never ended."
         self._collect(fields[6], newest - is_torn)
 
-    def _block(self, sequence: int) -> tuple[Window, int, Fields, memoryview]:
+    def _block(self, sequence: int) -> tuple[FileWindow, int, Fields, memoryview]:
         """Return (window, position, fields, header with its tables) of a block that was found."""
         place = self._blocks[sequence]
         window, position = self._windows[place >> PLACE_SHIFT], place & _POSITION_MASK

@@ -125,7 +125,7 @@ def pad_size(size: int, alignment: int) -> int:
     return (size + alignment - 1) // alignment * alignment
 
 
-class Place(NamedTuple):
+class BlockPlace(NamedTuple):
     """Where a block is and belongs: its file (an index in `PLACES`), its position there, and its numbers in the journal."""
 
     file: int
@@ -135,7 +135,7 @@ class Place(NamedTuple):
     oldest: int
 
 
-def pack_head(place: Place, block_bytes: int, data_bytes: int, table: bytes, before: bytes) -> bytearray:
+def pack_head(place: BlockPlace, block_bytes: int, data_bytes: int, table: bytes, before: bytes) -> bytearray:
     """Return a block without its data. `before` is the table of the block before."""
     file, position, incarnation, sequence, oldest = place
     counts = len(table) // ENTRY.size, len(before) // ENTRY.size

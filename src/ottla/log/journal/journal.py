@@ -26,9 +26,9 @@ from ottla.log.journal.format import (
     FILES,
     HEADER,
     INCARNATION,
+    BlockPlace,
     JournalEntry,
     Key,
-    Place,
     pack_entry,
     pack_head,
     pack_void,
@@ -246,7 +246,7 @@ class Journal:
         sequence = self._sequence + 1
         data_bytes = sum(map(len, buffers))
         block_bytes = pad_size(HEADER.size + len(table) + len(self._table) + data_bytes, file.room.alignment)
-        place = Place(file.number, file.position, self.incarnation, sequence, oldest)
+        place = BlockPlace(file.number, file.position, self.incarnation, sequence, oldest)
         head = pack_head(place, block_bytes, data_bytes, table, self._table)
         position, file.position = file.position, file.position + block_bytes
         self._sequence, self._table = sequence, table

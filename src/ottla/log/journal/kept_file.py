@@ -17,8 +17,8 @@ from ottla.log.journal.format import (
     KEPT,
     PLACES,
     SECTOR_BYTES,
+    BlockPlace,
     Key,
-    Place,
     pack_entry,
     pack_head,
     pack_void,
@@ -48,7 +48,7 @@ def keep_unapplied(disk: Disk, directory: str, entries: Mapping[Key, Sequence[Sa
         return {}
     table, data_bytes = b"".join(rows), sum(map(len, parts))
     block_bytes = pad_size(HEADER.size + len(table) + data_bytes, SECTOR_BYTES)
-    head = pack_head(Place(PLACES.index(KEPT), 0, 0, 1, 1), block_bytes, data_bytes, table, b"")
+    head = pack_head(BlockPlace(PLACES.index(KEPT), 0, 0, 1, 1), block_bytes, data_bytes, table, b"")
     path = f"{directory}/{KEPT}"
     disk.make_dir(directory)
     disk.write_file(path, b"".join((head, *parts)).ljust(block_bytes, b"\0"))
@@ -69,7 +69,7 @@ def void_kept(disk: Disk, directory: str, keys: Iterable[Key]) -> None:
     last = max(((head.sequence, head.table) for _, head in heads(file, number)), default=(0, b""))
     table, position = b"".join(map(pack_void, keys)), pad_size(file.size, SECTOR_BYTES)
     block_bytes = pad_size(HEADER.size + len(table) + len(last[1]), SECTOR_BYTES)
-    head = pack_head(Place(number, position, 0, last[0] + 1, 1), block_bytes, 0, table, last[1])
+    head = pack_head(BlockPlace(number, position, 0, last[0] + 1, 1), block_bytes, 0, table, last[1])
     file.append([bytes(position - file.size) + head.ljust(block_bytes, b"\0")])
     file.sync()
 
