@@ -45,6 +45,24 @@ def each_check_is_an_object(world: HelpWorld) -> None:
     assert {"address", "connection", "versions"} <= {row["check"] for row in rows}
 
 
+@example("doctor disk data", only_current="it asks no broker")
+@example("doctor disk data --seconds 3", only_current="it asks no broker", seconds=3)
+def the_table_of_a_disk_ends_with_a_sentence(world: HelpWorld) -> None:
+    Path("data").mkdir()
+    lines = world.run().out.splitlines()
+    assert lines[1].startswith("append, fdatasync ")
+    assert lines[-1].split()[1] == "disk"
+    assert not list(Path("data").iterdir())
+
+
+@example("doctor disk data --seconds 0.5 --json", only_current="it asks no broker")
+def each_way_of_a_disk_is_an_object(world: HelpWorld) -> None:
+    Path("data").mkdir()
+    *ways, end = world.run().rows
+    assert {"append, fdatasync", "50 files, one by one"} <= {str(row["way"]) for row in ways}
+    assert end["check"] == "disk"
+
+
 @example("cluster quorum")
 def the_quorum_is_printed(world: HelpWorld) -> None:
     table, end = world.run().out.split("\n\n")

@@ -6,6 +6,8 @@ import pytest
 
 from ottla.cli.doctor.cluster_state import check_clock, check_directory, check_partitions
 from ottla.cli.doctor.connections import release_like
+from ottla.cli.doctor.disk import judge
+from ottla.cli.doctor.disk_costs import APPEND, DIRECT, ONE_BY_ONE, ROOM, THREADS, DiskCost
 from ottla.cli.doctor.findings import FAIL, OK, WARN
 from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
 from ottla.client.admin.replicas import LogDir, ReplicaOnDisk
@@ -79,3 +81,25 @@ def test_directories(error: int, total: int, usable: int, status: str) -> None:
     finding = check_directory(1, LogDir("/data", error, total, usable, replicas))
     assert finding.status == status
     assert "/data of broker 1" in finding.sentence
+
+
+def costs(**p50_ms: float) -> dict[str, DiskCost]:
+    ways = {"append": APPEND, "room": ROOM, "direct": DIRECT, "one_by_one": ONE_BY_ONE, "threads": THREADS}
+    return {ways[name]: DiskCost(ways[name], ms, 9.0, 100) for name, ms in p50_ms.items()}
+
+
+def test_the_cost_of_a_disk_is_that_of_one_write_in_the_journal() -> None:
+    found = judge(costs(append=1.19, room=0.9, direct=0.11223, one_by_one=9.9, threads=12.0))
+    assert found.status == OK
+    assert found.sentence == (
+        "acks=all takes about 0.112 ms here for all partitions together, by one direct write in the journal; "
+        "without it, one partition takes 1.19 ms and 50 take 9.9 ms."
+    )
+    found = judge(costs(append=12.0, room=9.0, one_by_one=600.0, threads=123.4))
+    assert "9.0 ms here for all partitions together, by one write and one sync in the journal" in found.sentence
+    assert found.sentence.endswith("one partition takes 12.0 ms and 50 take 123.0 ms.")
+
+
+def test_a_disk_that_syncs_in_no_time_is_none() -> None:
+    found = judge(costs(append=0.0012, room=0.001, direct=0.001, one_by_one=0.05, threads=0.5))
+    assert (found.status, "1.2 µs" in found.sentence) == (WARN, True)

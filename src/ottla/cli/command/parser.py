@@ -37,11 +37,12 @@ class Parser(argparse.ArgumentParser):
         self.commands: Commands | None = None
         self._is_intermixing = False
 
-    def group(self) -> Commands:
-        """Turn this parser into a command with subcommands, and return the subcommands. Without a subcommand, it prints its
-        help.
+    def group(self, run: Run | None = None) -> Commands:
+        """Turn this parser into a command with subcommands, and return the subcommands.
+
+        Without a subcommand, it runs `run`, or prints its help.
         """
-        self.set_defaults(run=self._help)
+        self.set_defaults(run=run or self._help)
         self.commands = Commands(self)
         return self.commands
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.command import connection
 from ottla.cli.command.connection import add_options
 from ottla.cli.command.parser import Example
+from ottla.cli.doctor import disk
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """Check the way to a cluster and the cluster's health: addresses, connections, TLS and certificates, login, API
 versions, every advertised broker, the controller, this user's rights, partitions, clocks, disks, and the limits and libraries of
-this machine. Each check is a line, with what to do if it is not ok. Nothing is changed. Exit code 1: a check has failed."""
+this machine. Each check is a line, with what to do if it is not ok. Nothing is changed. Exit code 1: a check has failed. The
+command `disk` measures a disk instead."""
 EXAMPLES = (
     Example("doctor", "All checks of the cluster of the profile in use."),
     Example("doctor -b kafka.example.com:9093 --command-config tls.properties", "The way to a listener with TLS and a login."),
@@ -29,7 +31,7 @@ DEFAULTS: dict[str, Any] = {"request_timeout_ms": 5000, "default_api_timeout_ms"
 def build(parser: Parser) -> None:
     parser.description, parser.examples = DESCRIPTION, EXAMPLES
     add_options(parser)
-    parser.set_defaults(run=_run)
+    disk.add_to(parser.group(_run))
 
 
 def _run(options: argparse.Namespace) -> int:
