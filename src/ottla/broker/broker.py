@@ -46,8 +46,6 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
-from ottla.broker.security.mechanisms import offer
-from ottla.broker.security.offers import Means
 from ottla.broker.security.proofs import NoProofs, Proofs
 from ottla.broker.security.rights import AllowAll, Answering, Authorizer, Rights, TrustingItself, UncachedAuthorizer
 from ottla.broker.security.tokens import DelegationTokens
@@ -80,6 +78,7 @@ from ottla.ports import Buffer, Clock, Disk, Loggers, Now, Registry, RegistryDam
 from ottla.registry.embedded_registry import EmbeddedRegistry
 
 if TYPE_CHECKING:
+    from ottla.broker.security.authentication import SaslListener
     from ottla.coord.consumer.assign import Assignor
 
 
@@ -264,8 +263,13 @@ class BrokerMachine:
         )
 
     def _logins(self, proofs: Proofs) -> Logins:
-        means = Means(self.random_bytes, self.credentials, self.tokens, proofs)
-        return Logins(self.settings_in_force, partial(offer, means), self.purgatory, self.checks)
+        def offered(settings: BrokerSettings, listener: str) -> SaslListener:
+            from ottla.broker.security.mechanisms import offer
+            from ottla.broker.security.offers import Means
+
+            return offer(Means(self.random_bytes, self.credentials, self.tokens, proofs), settings, listener)
+
+        return Logins(self.settings_in_force, offered, self.purgatory, self.checks)
 
     def _rights(self, authorizer: Authorizer | None) -> Rights:
         settings = self.settings

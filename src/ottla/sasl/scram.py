@@ -7,8 +7,6 @@ differently.
 from __future__ import annotations
 
 import binascii
-import hashlib
-import hmac
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -35,13 +33,19 @@ class Algorithm:
     size: int
 
     def hmac(self, key: bytes, data: bytes) -> bytes:
+        import hmac  # here, as hashlib below: it loads OpenSSL, which brokers without SCRAM users need not
+
         return hmac.digest(key, data, self.hash_name)
 
     def hash(self, data: bytes) -> bytes:
+        import hashlib
+
         return hashlib.new(self.hash_name, data).digest()
 
     def salt_password(self, password: str, salt: bytes, iterations: int) -> bytes:
         """Return the salted password (PBKDF2). The computation takes some milliseconds, which slows down guessing."""
+        import hashlib
+
         return hashlib.pbkdf2_hmac(self.hash_name, password.encode(), salt, iterations)
 
 

@@ -6,10 +6,8 @@ clients cannot find out which users exist.
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import shake_256
 from typing import Final, NamedTuple
 
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, Rejected, Step
@@ -69,6 +67,9 @@ def dummy_credential(algorithm: Algorithm, secret: bytes, name: str, like: Liken
 
     The salt is derived from `secret` and the name, so that it changes only with the secret.
     """
+    import hmac
+    from hashlib import shake_256
+
     seed = hmac.digest(secret, f"{algorithm.name},{name}".encode(), "sha512")
     drawn = shake_256(seed).digest(like.salt_bytes)
     salt = letters(drawn).encode()[: like.salt_bytes] if like.is_text else drawn
@@ -132,9 +133,11 @@ class ScramServer:
         pairs = attributes(without_proof)
         (proof,) = expect(attributes(last), "p")
         header, answered = expect(pairs, "c", "r")
+        from hmac import compare_digest
+
         algorithm, account, credential = self._algorithm, self._account, self._credential
         assert credential is not None, "there was a challenge"
-        if not hmac.compare_digest(decode(header), self._header.encode()):
+        if not compare_digest(decode(header), self._header.encode()):
             return Rejected("its channel binding is not that of its first message")
         if answered not in (self._nonce, self._repeated):
             return Rejected("its nonce is not the one in the challenge")
@@ -143,7 +146,7 @@ class ScramServer:
             raise NotScram(f"its proof has {len(given)} bytes")
         said = f"{self._said},{without_proof}".encode()
         stored = algorithm.hash(xor(given, algorithm.hmac(credential.stored_key, said)))
-        fits = hmac.compare_digest(stored, credential.stored_key)
+        fits = compare_digest(stored, credential.stored_key)
         signature = algorithm.hmac(credential.server_key, said)
         if not fits or account is None:
             return Rejected("the name or the password is wrong")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.topics.commits import Commits
 from ottla.cluster import layout, scram, unknown_users
@@ -15,8 +15,9 @@ from ottla.cluster.names import printable
 from ottla.cluster.scram import ScramRemoval, ScramUpsertion
 from ottla.cluster.unknown_users import SECRET_BYTES, UnknownUsers
 from ottla.ports import Steps
-from ottla.sasl.scram import Algorithm, Credential
-from ottla.sasl.scram_server import USUAL, dummy_credential
+
+if TYPE_CHECKING:
+    from ottla.sasl.scram import Algorithm, Credential
 
 log = logging.getLogger("ottla.broker")
 
@@ -39,6 +40,8 @@ class Credentials:
         It is equal on all brokers, and does not depend on other users. It is derived from the cluster's secret, or from this
         broker's own secret until the registry has the cluster's.
         """
+        from ottla.sasl.scram_server import USUAL, dummy_credential
+
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return dummy_credential(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))
 

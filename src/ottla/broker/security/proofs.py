@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Never, Protocol
+from typing import TYPE_CHECKING, Never, Protocol
 
 from ottla.errors import SettingError
-from ottla.sasl.bearer import BearerRules
-from ottla.sasl.gssapi import SecurityContext
-from ottla.sasl.oauthbearer import Validate
+
+if TYPE_CHECKING:
+    from ottla.sasl.bearer import BearerRules
+    from ottla.sasl.gssapi import SecurityContext
+    from ottla.sasl.oauthbearer import Validate
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ contain (KIP-48).
 
 from __future__ import annotations
 
-import hmac
 import logging
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterator
@@ -70,6 +69,8 @@ class DelegationTokens:
         """Return the HMAC of a delegation token, which clients use as its password."""
         found = self._proofs.get(token_id)
         if found is None:
+            import hmac
+
             found = hmac.digest((self._settings.value.delegation_token_secret_key or "").encode(), token_id.encode(), "sha512")
             self._proofs[token_id] = found
             self._ids[found] = token_id

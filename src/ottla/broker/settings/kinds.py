@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
@@ -69,6 +68,8 @@ def show_double(value: float) -> str:
     """Format a double as Java does, because clients compare the strings: 0.5, 1.0E10, 1.7976931348623157E308."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(value)
+    from decimal import Decimal
+
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(exponent, int)
     first, *others = map(str, digits)

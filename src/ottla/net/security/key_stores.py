@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -224,6 +223,8 @@ def _as_file(content: bytes) -> Iterator[str]:
             file.flush()
             yield f"/proc/self/fd/{descriptor}"
         return
+    import tempfile
+
     with tempfile.NamedTemporaryFile("wb") as file:
         file.write(content)
         file.flush()

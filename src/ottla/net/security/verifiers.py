@@ -9,13 +9,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.security.proofs import KeySource
-from ottla.sasl.bearer import BearerRules
-from ottla.sasl.gssapi import SecurityContext
-from ottla.sasl.oauthbearer import Validate
-
 if TYPE_CHECKING:
+    from ottla.broker.security.proofs import KeySource
     from ottla.net.security.jwks import Keys
+    from ottla.sasl.bearer import BearerRules
+    from ottla.sasl.gssapi import SecurityContext
+    from ottla.sasl.oauthbearer import Validate
 
 
 class SystemProofs:

@@ -7,18 +7,17 @@ import errno
 import logging
 import os
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import TYPE_CHECKING
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.quotas.client_quotas import Client
 from ottla.broker.security.principals import ANONYMOUS, rules
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
-from ottla.net.security.tls import ListenerTls, principal_of
 from ottla.net.server.acceptor import Acceptor, Secure, listen
 from ottla.net.server.buffer_pool import FramePool, Tally
 from ottla.net.server.connection import ServerConnection
@@ -27,9 +26,13 @@ from ottla.net.server.exception_boundary import Door
 from ottla.net.server.handshakes import Handshakes
 from ottla.net.server.listeners import Listen
 from ottla.net.server.outbox import CHUNK_BYTES
-from ottla.net.server.tls_transport import TlsTransport
 from ottla.net.server.turns import Turns, TurnTaker
 from ottla.ports import Now
+
+if TYPE_CHECKING:
+    import ssl
+
+    from ottla.net.security.tls import ListenerTls
 
 log = logging.getLogger("ottla.net")
 
@@ -126,7 +129,9 @@ class Server:
         """
         secure = self._securely(where) if where.spoken.has_tls else None
         self.broker.routers[where.release.dialect]  # otherwise the first request would wait for its creation
-        found = await self._loop.getaddrinfo(where.host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # Bytes are looked up as they are. For text Python would load the tables of internationalized names.
+        host = where.host.encode() if where.host.isascii() else where.host
+        found = await self._loop.getaddrinfo(host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
         for tries_left in reversed(range(PORT_TRIES)):
             try:
@@ -143,6 +148,9 @@ class Server:
         return acceptors[0].address
 
     def _securely(self, where: Listen) -> Secure[ServerConnection]:
+        from ottla.net.security.tls import ListenerTls, principal_of
+        from ottla.net.server.tls_transport import TlsTransport
+
         tls = ListenerTls(where.name, self.broker.settings_in_force)
         mapping = rules(self.broker.settings.of_listener(where.name).ssl_principal_mapping_rules)
         who = ANONYMOUS if where.spoken.has_sasl else None  # without SASL, the certificate determines the user

@@ -5,13 +5,11 @@ Every failure is a `DataDirectoryError` whose message is one sentence.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import fcntl
 import os
 import re
 import threading
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from ottla.broker.membership.directory import BROKER_EPOCH, NEW
+from ottla.cluster.layout import uuid_text
 from ottla.log.checkpoints import CLEAN_SHUTDOWN, CLEAN_SHUTDOWN_CONTENT
 from ottla.net.disk.reserve import Reserve, is_full
 from ottla.registry.generations import DIRECTORIES
@@ -256,9 +255,9 @@ def lock(path: str) -> Iterator[dict[str, str]]:
 
 def new_id() -> str:
     """Return a random id in Kafka's form: 16 bytes in URL-safe base64, without padding and without a leading "-"."""
-    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
-        pass
-    return text
+    from ottla.broker.topics.topics import new_topic_id
+
+    return uuid_text(new_topic_id(os.urandom))
 
 
 def _lock(path: str) -> HeldDirectory:

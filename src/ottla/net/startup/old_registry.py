@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 from contextlib import closing
 
 from ottla.net.disk.disk import RealDisk
@@ -39,6 +38,8 @@ def open_registry(root: str, disk: RealDisk) -> JournalRegistry:
 
 def _read(path: str) -> Tree:
     """Read every entry. Checkpoint SQLite's write-ahead log into the file."""
+    import sqlite3
+
     tree = Tree()
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as database:
