@@ -9,6 +9,7 @@ from __future__ import annotations
 from setuptools import Extension, setup
 
 KERNELS = (
+    "net.kernel_schedule",
     "net.kernel_sync",
     "net.kernel_write",
     "records.kernel",
@@ -26,7 +27,12 @@ KERNELS = (
     "wire.codec.kernel_read",
     "wire.codec.kernel_write",
 )
-DECLARATIONS = ["src/ottla/records/kernel_common.pxd", "src/ottla/wire/codec/capi.pxd", "src/ottla/wire/codec/kernel.pxd"]
+DECLARATIONS = [
+    "src/ottla/net/slice_calls.pxd",
+    "src/ottla/records/kernel_common.pxd",
+    "src/ottla/wire/codec/capi.pxd",
+    "src/ottla/wire/codec/kernel.pxd",
+]
 DIRECTIVES = {"language_level": "3", "boundscheck": False, "wraparound": False, "cdivision": True}
 
 

@@ -1,0 +1,3 @@
+COMPILED: bool
+
+def request_slice(slice_ns: int) -> int: ...
