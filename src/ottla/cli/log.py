@@ -99,9 +99,32 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
             known = check.load_known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
             found = _faults(check.check_partition(disk, path, known, format07))
         faults += found
+    faults += _check_journals(disk, None if wanted is None else paths.get(wanted, wanted), paths, noted, topic_ids, options)
     if not options.json:
         print(_verdict(faults, options.repair))
     return 1 if faults else 0
+
+
+def _check_journals(
+    disk: RealDisk,
+    wanted: str | None,
+    paths: Mapping[str, str],
+    noted: Mapping[str, Known],
+    topic_ids: Mapping[str, bytes],
+    options: argparse.Namespace,
+) -> int:
+    """Compare the journals with the partitions' logs, which are repaired before. Return the number of faults."""
+    from ottla.log.check.journal_check import accept_losses, find_losses, read_journals
+    from ottla.net.clock import RealClock
+
+    say = _printer(options.json)
+    report = read_journals(disk, disk.log_dirs, paths, noted, topic_ids)
+    found = _tell(find_losses(report, wanted), say)
+    if found and options.repair:
+        for sentence in accept_losses(disk, report, RealClock().now(), noted, wanted):
+            say({"kind": "repaired", "path": sentence.partition(":")[0], "sentence": sentence}, f"repaired: {sentence}")
+        found = _faults(list(find_losses(read_journals(disk, disk.log_dirs, paths, noted, topic_ids), wanted)))
+    return found
 
 
 def _gone(disk: RealDisk, gone: Mapping[str, Known]) -> Iterator[Finding]:
@@ -188,7 +211,7 @@ def run_dump(options: argparse.Namespace) -> int:
 
 
 def _line(row: Row) -> str:
-    records = row.pop("records", [])
+    records = row.pop("records", None) or row.pop("entries", [])
     return "\n".join([_fields(row), *("    " + _fields(record) for record in records)])
 
 
@@ -198,6 +221,7 @@ def _fields(row: Row) -> str:
 
 def _files(path: str) -> Iterator[str]:
     """Yield the file, or the log's files in a directory."""
+    from ottla.log.journal.format import JOURNAL, NAMES
     from ottla.log.names import LEADER_EPOCHS, parse_file_name
 
     if os.path.isfile(path):
@@ -206,7 +230,8 @@ def _files(path: str) -> Iterator[str]:
     for directory, below, names in os.walk(path):
         below.sort()
         for name in sorted(names):
-            if parse_file_name(name) or name == LEADER_EPOCHS or name.endswith("-offset-checkpoint"):
+            is_of_journal = name in NAMES and os.path.basename(directory) == JOURNAL
+            if parse_file_name(name) or name == LEADER_EPOCHS or name.endswith("-offset-checkpoint") or is_of_journal:
                 yield os.path.join(directory, name)
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from random import Random
 
 from ottla.log.journal.contents import Contents, begin_anew, latest_incarnation, read_journal
 from ottla.log.journal.format import JournalEntry, Key
 from ottla.log.journal.journal import Journal
 from ottla.log.journal.saved_entries import SavedEntry
+from ottla.log.log import Log, LogConfig
 from ottla.ports import FileSlice, StorageFailed
+from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
-from tests.unit.log.batches import make_batch
+from tests.unit.log.batches import NOW, append, make_batch, read_all, sync
 
 DIRECTORY = "journal"
 FILE_BYTES = 1 << 14
 TOPIC = bytes(range(16))
+CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=200, file_delete_delay_ms=0)
 
 
 def key(number: int) -> Key:
@@ -121,3 +125,76 @@ def check(found: Contents, driver: Driver, unsure: Mapping[Key, tuple[int, bytes
         needed = [entry for entry in written if entry[0] >= driver.synced.get(one, 0)]
         assert got == written[len(written) - len(got) :]
         assert len(got) >= len(needed)
+
+
+class Partition:
+    """A log whose acknowledged batches are in its own files, or in the journal."""
+
+    def __init__(self, driver: Driver, number: int = 0) -> None:
+        self.driver = driver
+        self.key = key(number)
+        self.path = f"t-{number}"
+        self.recovery_point = self.log_start_offset = self.durable = 0
+        self.acknowledged: list[bytes] = []
+        self.log = self.open()
+
+    def open(self) -> Log:
+        point, start = self.recovery_point, self.log_start_offset
+        return Log.open(
+            self.driver.disk,
+            self.path,
+            CONFIG,
+            NOW,
+            topic_id=TOPIC,
+            recovery_point=point,
+            log_start_offset=start,
+            is_noted=point > 0,
+        )
+
+    def append(self, count: int = 1, size: int = 40, *, leader_epoch: int = 0, **fields: int) -> None:
+        batch = make_batch(count, size, **fields)
+        assert append(self.log, batch, leader_epoch=leader_epoch).error_code == 0
+
+    def entry(self) -> JournalEntry:
+        """Return all that is not durable yet as an entry."""
+        parts, offset = list[FileSlice](), self.durable
+        while offset < self.log.log_end_offset:
+            part = self.log.read(offset, 1 << 20, until_offset=self.log.log_end_offset, min_one_batch=True)
+            assert part is not None
+            parts.append(part)
+            offset = read_last(part)
+        return JournalEntry(self.key, self.durable, offset, self.log.leader_epoch, parts, sum(map(len, parts)))
+
+    def write(self) -> None:
+        """Make all that is appended durable by the journal."""
+        if self.durable < self.log.log_end_offset:
+            entry = self.entry()
+            assert self.driver.put(entry)
+            self.note_durable()
+
+    def note_durable(self) -> None:
+        self.durable = self.log.log_end_offset
+        self.acknowledged = [data for _, data in read_all(self.log)]
+
+    def sync(self) -> None:
+        """Make all that is appended durable by the own files."""
+        sync(self.log)
+        self.recovery_point = self.log.log_end_offset
+        self.driver.journal.note_synced(self.key, self.recovery_point)
+        self.note_durable()
+
+    def restart(self, random: Random | None = None) -> Sequence[SavedEntry]:
+        """Cut the power if there is a `random`, open the log again, and return the journal's entries of it."""
+        if random is not None:
+            self.driver.disk.crash(random)
+        self.log = self.open()
+        return contents(self.driver.disk).entries.get(self.key, [])
+
+    def check(self) -> None:
+        found = [data for _, data in read_all(self.log)]
+        assert found[: len(self.acknowledged)] == self.acknowledged
+        self.log.check_whole()
+
+
+def read_last(part: FileSlice) -> int:
+    return [header.next_offset for _, header in batches(part.read())][-1]

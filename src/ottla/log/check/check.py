@@ -283,6 +283,16 @@ def _repair_sidecars(disk: Disk, path: str, sidecars: SidecarFormat | None) -> I
         yield sidecars.renew(disk, path, names)
 
 
+def log_end(disk: Disk, path: str, known: Known) -> int:
+    """Return the offset after the last valid batch of a partition's own files, at least the start of its log."""
+    return max(_scan(disk, path, _bases(disk.list(path))[-1:]).end_offset, known.log_start_offset)
+
+
+def keep_copy(disk: Disk, name: str) -> str:
+    """Copy a file, durably, to an unused name that ends in `.damaged`, and return this name."""
+    return _copy(disk, name, 0, disk.size(name))
+
+
 def _newer_format(disk: Disk, path: str, names: Sequence[str]) -> Finding | None:
     if PARTITION_METADATA in names:
         text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")

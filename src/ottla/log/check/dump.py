@@ -10,7 +10,9 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any
 
+from ottla.log.check.journal_dump import dump_journal
 from ottla.log.checkpoints import parse_checkpoint
+from ottla.log.journal.format import NAMES as JOURNAL_FILES
 from ottla.log.names import INDEX, LEADER_EPOCHS, LOG, SNAPSHOT, TIME_INDEX, TRANSACTION_INDEX, parse_file_name
 from ottla.log.producer_state.producers import Producers
 from ottla.log.recovery.recovery import good_batches
@@ -113,7 +115,9 @@ def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Itera
     """
     name = path.rpartition("/")[2]
     base_offset, suffix = parse_file_name(name) or (0, "")
-    if LOG in suffix:
+    if name in JOURNAL_FILES:
+        yield from dump_journal(disk, path)
+    elif LOG in suffix:
         yield from _batches(disk.open(path), base_offset, topic if deep else None)
     elif suffix.startswith((INDEX, TIME_INDEX, TRANSACTION_INDEX)):
         yield from _entries(suffix, disk.read_file(path), base_offset)

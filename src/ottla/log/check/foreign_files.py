@@ -16,6 +16,8 @@ from ottla.log.segments.scan import headers
 from ottla.ports import Disk
 from ottla.records.batches.header import BatchHeader
 
+TOPIC_ID_BYTES = 16
+
 
 class Snapshot(NamedTuple):
     """A producer snapshot: the producers' state of the log below `offset`."""
@@ -105,8 +107,7 @@ def _all_headers(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[BatchH
 
 def foreign_metadata(disk: Disk, path: str, topic_id: bytes) -> str:
     """Return a message if `partition.metadata` in a directory has another topic id; "" if it has none. Raises `StorageFailed`."""
-    text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
-    found = dict(pair for line in text.splitlines() if len(pair := line.split(": ", 1)) == 2).get("topic_id")
+    found = _metadata_id(disk, path)
     wanted = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
     if found is None or wanted.startswith(found.rstrip("\0")):  # after a power cut only a part of the id can be on disk
         return ""
@@ -114,3 +115,18 @@ def foreign_metadata(disk: Disk, path: str, topic_id: bytes) -> str:
         f"the directory belongs to the topic with id {found}, and the registry's topic of that name has id {wanted}: put the right "
         "directory back, or delete the topic; a broker leaves this one alone."
     )
+
+
+def metadata_topic_id(disk: Disk, path: str) -> bytes | None:
+    """Return the topic id in a directory's `partition.metadata`; None without a whole one. Raises `StorageFailed`."""
+    found = _metadata_id(disk, path) if disk.exists(f"{path}/{PARTITION_METADATA}") else None
+    try:
+        topic_id = base64.urlsafe_b64decode(f"{found or ''}==")
+    except ValueError:
+        return None
+    return topic_id if len(topic_id) == TOPIC_ID_BYTES else None
+
+
+def _metadata_id(disk: Disk, path: str) -> str | None:
+    text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
+    return dict(pair for line in text.splitlines() if len(pair := line.split(": ", 1)) == 2).get("topic_id")

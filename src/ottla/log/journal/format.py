@@ -23,11 +23,16 @@ SECTOR_BYTES: Final = 512
 DATA, VOID, DAMAGE = 1, 2, 3
 """Kinds of entries: batches; a partition whose earlier entries are void; a note that batches were lost (in the kept file)."""
 
+JOURNAL: Final = "journal"
+"""The name of the directory of a journal, in the data directory and in each other log directory."""
+
 FILES: Final = ("0", "1")
 KEPT: Final = "kept"
 INCARNATION: Final = "incarnation"
 PLACES: Final = (*FILES, KEPT)
 """The names of the files with blocks. A header contains the index of its file's name."""
+
+NAMES: Final = frozenset((*PLACES, INCARNATION))
 
 HEADER: Final = struct.Struct(">8sIHHQQQQQQII")
 ENTRY: Final = struct.Struct(">B16siqqiII")

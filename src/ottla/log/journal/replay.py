@@ -13,21 +13,21 @@ from ottla.ports import Now
 from ottla.records.batches.header import BadBatch, BatchHeader, batches
 
 
-def replay(log: Log, entries: Sequence[SavedEntry], now: Now, damage: Damage | None = None) -> int:
+def replay(log: Log, entries: Sequence[SavedEntry], now: Now, damage: Damage | None = None, *, accepts_losses: bool = False) -> int:
     """Append the batches of the entries that the log lacks, and return their number. The caller syncs the log's files.
 
     Batches that the log has are skipped, without reading their entries. Raises `Damaged` if batches between the log's end and an
-    entry are missing, or if the log then ends before the end of `damage`. Raises `StorageFailed`.
+    entry are missing, or if the log then ends before the end of `damage`, unless it `accepts_losses`. Raises `StorageFailed`.
     """
     count = 0
     for entry in entries.beyond(log.log_end_offset) if isinstance(entries, SavedEntries) else entries:
         if entry.next_offset <= log.log_end_offset:
             continue
-        if entry.base_offset > log.log_end_offset:
+        if entry.base_offset > log.log_end_offset and not accepts_losses:
             sentence = f"the journal continues at offset {entry.base_offset}, and the records before it are missing."
             raise _damage_in(log, damage.sentence if damage else sentence)
         count += _append(log, entry, now)
-    if damage is not None and log.log_end_offset < damage.next_offset:
+    if damage is not None and not accepts_losses and log.log_end_offset < damage.next_offset:
         raise _damage_in(log, damage.sentence)
     return count
 
