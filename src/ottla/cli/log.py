@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from ottla.net.disk.disk import RealDisk
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
-against them. Nothing is changed without --repair, which builds anew what is derived, cuts out the bytes that cannot be read,
-and writes leader epochs again as leader-epoch-checkpoint has them: what it replaces is kept beside the log as *.damaged. No
-broker may run on the directory. Exit code 1: there are findings."""
+against them, and the journal against the logs. Nothing is changed without --repair, which builds anew what is derived, cuts out
+the bytes that cannot be read, writes leader epochs again as leader-epoch-checkpoint has them, and goes on behind records that the
+journal has lost: what it replaces is kept beside the log as *.damaged. No broker may run on the directory. Exit code 1: there are
+findings."""
 DUMP = """Print what is in a file of a log, or in all files of a directory: batches (with --deep their records), entries of
-indexes, producers, checkpoints. Exit code 1: a part could not be read; the rest is printed."""
+indexes, producers, checkpoints, blocks of a journal. Exit code 1: a part could not be read; the rest is printed."""
 CHECK_EXAMPLES = (
     Example("log check data", "Read everything, and change nothing."),
     Example("log check data --repair", "Mend what can be mended."),
