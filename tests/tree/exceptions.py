@@ -13,7 +13,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/log/journal/journal.py::Journal.note_synced": "as above",
     "src/ottla/log/journal/journal.py::ROW_BYTES": "as above",
     "src/ottla/log/journal/contents.py::latest_incarnation": "as above",
-    "src/ottla/log/journal/kept_file.py::keep_unapplied": "as above",
     "src/ottla/log/journal/kept_file.py::void_kept": "as above",
     "src/ottla/kafka07/records/messages.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
