@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from ottla.log.journal.format import HEADER as BLOCK_HEADER
+from ottla.log.journal.format import MAGIC as BLOCK_MAGIC
 from ottla.log.producer_state.producers import SNAPSHOT_ENTRY, SNAPSHOT_HEAD
 from ottla.log.segments.transaction_index import ENTRY as ABORTED
 from ottla.records.batches.header import HEADER_BYTES, batches
@@ -22,6 +24,10 @@ SNAPSHOT_FIELDS = (
 )
 ABORTED_FIELDS = (("version", 2), ("producer_id", 8), ("first_offset", 8), ("last_offset", 8), ("last_stable_offset", 8))
 SUM_BYTES = 8
+BLOCK_FIELDS = (
+    *(("magic", 8), ("crc", 4), ("version", 2), ("file", 2), ("incarnation", 8), ("sequence", 8), ("oldest", 8)),
+    *(("position", 8), ("block_bytes", 8), ("data_bytes", 8), ("entries", 4), ("entries_before", 4)),
+)
 PIECES = 16
 """Into how many pieces a file of unknown form is divided."""
 
@@ -113,6 +119,17 @@ def _journal(data: bytes) -> Iterator[Region]:
     yield Region("room.middle", (after + len(data)) // 2, 16)
 
 
+def _blocks(data: bytes) -> Iterator[Region]:
+    """The fields of the header of some blocks of a log directory's journal, their tables and their bytes, and the room behind."""
+    found = [(at, data.find(BLOCK_MAGIC, at + 1)) for at in (match.start() for match in re.finditer(BLOCK_MAGIC, data))]
+    for word, position, size in picked([(at, (after if after > 0 else at + BLOCK_HEADER.size) - at) for at, after in found]):
+        yield from _fields(f"{word}.", position, BLOCK_FIELDS)
+        yield Region(f"{word}.tables", position + BLOCK_HEADER.size, 4)
+        yield Region(f"{word}.middle", position + size // 2, 4)
+        yield Region(f"{word}.block", position, size)
+    yield Region("room.end", len(data) - 16, 16)
+
+
 def _pieces(data: bytes) -> Iterator[Region]:
     width = max(1, len(data) // PIECES)
     yield from (Region(f"at{at}", at, min(width, len(data) - at)) for at in range(0, len(data), width))
@@ -126,9 +143,11 @@ KINDS: Sequence[tuple[str, Callable[[bytes], Iterator[Region]]]] = (
     (r"\.snapshot$", lambda data: _entries(data, SNAPSHOT_FIELDS, SNAPSHOT_HEAD_FIELDS)),
     (r"checkpoint$|^partition\.metadata$|^meta\.properties$|^\.kafka_cleanshutdown$", _text),
     (r"\.journal$", _journal),
+    (r"^[01]$|^kept$", _blocks),
 )
 
 assert sum(size for _, size in BATCH_FIELDS) == HEADER_BYTES
+assert sum(size for _, size in BLOCK_FIELDS) == BLOCK_HEADER.size
 assert sum(size for _, size in SNAPSHOT_FIELDS) == SNAPSHOT_ENTRY.size
 assert sum(size for _, size in SNAPSHOT_HEAD_FIELDS) == SNAPSHOT_HEAD.size
 assert sum(size for _, size in ABORTED_FIELDS) == ABORTED.size

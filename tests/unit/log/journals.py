@@ -35,6 +35,8 @@ class Driver:
         self.next_offsets: dict[Key, int] = {}
         self.written: dict[Key, list[tuple[int, bytes]]] = {}
         """The acknowledged (offset, batch) of each partition, in order."""
+        self.ever: dict[Key, list[tuple[int, bytes]]] = {}
+        """The same, with those that voids removed."""
         self.synced: dict[Key, int] = {}
         number = latest_incarnation(disk, DIRECTORY) + 1 if incarnation is None else incarnation
         self.journal = Journal(disk, DIRECTORY, file_bytes, number, self.full.append)
@@ -73,6 +75,7 @@ class Driver:
         for entry in entries:
             data = b"".join(part.read() for part in entry.parts)
             self.written.setdefault(entry.key, []).append((entry.base_offset, data))
+            self.ever.setdefault(entry.key, []).append((entry.base_offset, data))
 
     def void(self, *numbers: int) -> bool:
         done = self.journal.void([key(number) for number in numbers], self.results.append)

@@ -270,3 +270,24 @@ def test_a_partition_with_several_losses_needs_the_furthest() -> None:
     found = contents(driver.disk)
     assert damaged_keys(found) == {key(1): 4}
     assert f"byte {blocks[2].position} " in found.damaged[key(1)].sentence
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_damage_brings_a_wrong_entry_back(seed: int) -> None:
+    """Many damages at once, also of the same block: parts that are zeroed, flipped, cut or taken from elsewhere in the files."""
+    random = Random(seed)
+    driver = lived(seed % 8)
+    disk = driver.disk
+    ever = {one: set(entries) for one, entries in driver.ever.items()}
+    for _ in range(12):
+        for name in FILES:
+            file = disk.open(f"{DIRECTORY}/{name}")
+            at, size = random.randrange(file.size), random.choice((1, 8, 49, 512, 2048))
+            other = disk.open(f"{DIRECTORY}/{random.choice(FILES)}")
+            taken = other.read(random.randrange(other.size) // 512 * 512, size)
+            data = random.choice((bytes(size), random.randbytes(size), taken))
+            file.write(at, data[: file.size - at])
+        found = contents(disk)
+        for one, entries in flat(found.entries).items():
+            assert set(entries) <= ever[one]
+            assert entries == sorted(entries)

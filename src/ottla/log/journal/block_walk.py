@@ -37,6 +37,7 @@ class FileWindow:
 
     def view(self, position: int, size: int) -> memoryview:
         """Return `size` bytes from `position`, or fewer at the end of the file."""
+        size = min(size, self.size - position)
         if position < self._base or position + size > self._end:
             self._data, self._base = memoryview(self.file.read(position, max(size, CHUNK_BYTES))), position
             self._end = position + len(self._data)
