@@ -303,8 +303,7 @@ def test_without_the_number_of_the_incarnation_no_entry_is_trusted(driver: Drive
     assert found.entries == {}
     assert INCARNATION in found.unattributed
     assert found.incarnation == 1
-    if not is_removed:
-        assert latest_incarnation(driver.disk, DIRECTORY) == 1
+    assert latest_incarnation(driver.disk, DIRECTORY) == 1
 
 
 def test_close_ends_the_use_of_the_journal(driver: Driver) -> None:

@@ -74,9 +74,13 @@ def read_journal(disk: Disk, directory: str) -> Contents:
 
 
 def latest_incarnation(disk: Disk, directory: str) -> int:
-    """Return the incarnation in use, without reading the blocks; 0 without a journal. Raises `StorageFailed`."""
+    """Return the incarnation in use, without reading the blocks; 0 without a journal. Raises `StorageFailed`.
+
+    If the file with the number is damaged or missing, return the highest incarnation of all blocks.
+    """
     in_use = read_incarnation(disk, directory)
-    return read_journal(disk, directory).incarnation if in_use == DAMAGED_INCARNATION else in_use
+    is_lost = in_use == DAMAGED_INCARNATION or (not in_use and any(disk.exists(f"{directory}/{name}") for name in FILES))
+    return read_journal(disk, directory).incarnation if is_lost else in_use
 
 
 def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
