@@ -182,6 +182,14 @@ def test_a_room_that_cannot_be_made_leaves_the_former_file(subject: Subject, rea
     raise AssertionError("a room takes fewer than 40 calls")
 
 
+def test_what_a_killed_process_left_of_a_new_room_is_removed(subject: Subject) -> None:
+    made(subject).close()
+    written(subject.disk, "journal/0.new", b"some zeros")
+    subject.kill()
+    made(subject).close()
+    assert subject.disk.list("journal") == ["0"]
+
+
 def test_a_room_needs_no_file_object_of_its_name(disk: Disk, subject: Subject) -> None:
     disk.make_dir("journal")
     before = written(disk, "journal/0", b"another file")

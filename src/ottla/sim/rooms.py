@@ -115,6 +115,8 @@ class SimRoom:
         if not disk.exists(parent(path)):
             disk.make_dir(parent(path))
         if disk.exists(path) and disk.size(path) == self.size:
+            if disk.exists(path + NEW):
+                disk.remove(path + NEW)
             disk.open(path).sync()
             return
         try:

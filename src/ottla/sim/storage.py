@@ -31,7 +31,7 @@ class Inode:
 
     def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
-        self.stable = data
+        self.stable = bytearray(data)
         self.pending: list[tuple[int, bytes | None]] = []
         self.modified_ms = modified_ms
         self.end = len(data)
@@ -54,15 +54,18 @@ class Inode:
         self.pending.append((size, None))
 
     def sync(self) -> None:
-        if self.pending:
-            self.stable = bytes(self.data)
-            self.pending.clear()
+        for position, data in self.pending:  # less work than a copy of a whole room for each of its blocks
+            if data is None:
+                _resize(self.stable, position)
+            else:
+                _write(self.stable, position, data)
+        self.pending.clear()
 
     def survivor(self, random: Random) -> Inode:
         """Return the file as a power cut leaves it, by random choice."""
         fate = random.choice((NOTHING, ALL, ANY, ANY)) if self.pending else NOTHING
         if fate != ANY:
-            return Inode(self.stable if fate == NOTHING else bytes(self.data), self.modified_ms)
+            return Inode(bytes(self.stable if fate == NOTHING else self.data), self.modified_ms)
         sizes, sectors = self._history()
         after = bytearray(self.stable)
         _resize(after, max(sizes))

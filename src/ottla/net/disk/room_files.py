@@ -19,8 +19,8 @@ from ottla.ports import StorageFailed
 NEW = ".new"
 """The suffix of a room that is not completely filled with zeros yet."""
 
-SLICE_BYTES = 1 << 20
-"""The number of zeros, in bytes, that are written at once. Each slice is followed by a pause as long as its write."""
+SLICE_BYTES = 1 << 18
+"""The number of zeros, in bytes, that are written and synced at once. Each slice is followed by a pause as long as its write."""
 
 FREE_SHARE = 8
 """A new room is made if FREE_SHARE times its size is free, so that it does not fill a disk that records need."""
@@ -53,6 +53,8 @@ class RoomFile:
         self.is_new = not self._has_size()
         if self.is_new:
             self._allocate()
+        else:
+            self._remove_new()
         self._open_direct()
         if self.is_new:
             self._fill()
@@ -67,8 +69,12 @@ class RoomFile:
         """Close the file, and remove it if it is new."""
         self.close()
         if self.is_new:
-            with suppress(OSError):
-                self._system.unlink(self._path + NEW)
+            self._remove_new()
+
+    def _remove_new(self) -> None:
+        """Remove an incomplete new file, which a killed process may have left."""
+        with suppress(OSError):
+            self._system.unlink(self._path + NEW)
 
     def _has_size(self) -> bool:
         try:
