@@ -263,13 +263,13 @@ class BrokerMachine:
         )
 
     def _logins(self, proofs: Proofs) -> Logins:
-        def offered(settings: BrokerSettings, listener: str) -> SaslListener:
+        def offer_at(settings: BrokerSettings, listener: str) -> SaslListener:
             from ottla.broker.security.mechanisms import offer
             from ottla.broker.security.offers import Means
 
             return offer(Means(self.random_bytes, self.credentials, self.tokens, proofs), settings, listener)
 
-        return Logins(self.settings_in_force, offered, self.purgatory, self.checks)
+        return Logins(self.settings_in_force, offer_at, self.purgatory, self.checks)
 
     def _rights(self, authorizer: Authorizer | None) -> Rights:
         settings = self.settings
