@@ -6,7 +6,6 @@ import argparse
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ottla.cli import processes
 from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
@@ -70,10 +69,14 @@ def run(options: argparse.Namespace) -> int:
     try:
         settings, listen = _wanted(options)
         if options.processes is not None:
+            from ottla.cli import processes
+
             processes.check(options, settings, listen)
     except (SettingError, ValueError) as error:
         return fail(str(error), MISUSED)
     if options.processes is not None:
+        from ottla.cli import processes
+
         return processes.run(options, settings, listen)
     return _serve(options, settings, listen)
 

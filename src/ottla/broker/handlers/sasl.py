@@ -7,7 +7,8 @@ session lifetimes.
 
 from __future__ import annotations
 
-from ottla.broker.security.logins import Logins, Outcome
+from ottla.broker.security.login_exchange import Outcome
+from ottla.broker.security.logins import Logins
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
@@ -30,7 +31,7 @@ def sasl_handshake(request: Request[SaslHandshakeRequest], logins: Logins) -> Re
     if rejected is None:
         return SaslHandshakeResponse(mechanisms=mechanisms)
     last = SaslHandshakeResponse(error_code=UNSUPPORTED_SASL_MECHANISM, mechanisms=mechanisms)
-    return logins.refuse(request.peer, rejected, request.now, last)
+    return logins.exchange.refuse(request.peer, rejected, request.now, last)
 
 
 @serves(SaslAuthenticateRequest)
@@ -46,4 +47,4 @@ def sasl_authenticate(request: Request[SaslAuthenticateRequest], logins: Logins)
             return SaslAuthenticateResponse(error_code=SASL_AUTHENTICATION_FAILED, error_message=sentence)
         return SaslAuthenticateResponse(error_message=None, auth_bytes=outcome.data, session_lifetime_ms=lifetime_ms)
 
-    return logins.token(request, bytes(request.body.auth_bytes), respond)
+    return logins.exchange.token(request, bytes(request.body.auth_bytes), respond)

@@ -8,18 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
-from ottla.log.cleaner.compaction import Compacted, Compaction
-from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness, is_due, roll_if_overdue
-from ottla.log.cleaner.offset_map import HASH_KEY_BYTES
 from ottla.log.errors import Damaged, Unfinished
 from ottla.ports import Clock, Disk, Now, Steps, StorageFailed, TryAgain
+
+if TYPE_CHECKING:
+    from ottla.log.cleaner.compaction import Compacted, Compaction
+    from ottla.log.cleaner.dirty_range import Dirtiness
 
 log = logging.getLogger("ottla.broker")
 
@@ -80,6 +81,9 @@ class Cleaner:
             found = yield from self._dirtiest(now)
             if found is None:
                 return
+            from ottla.log.cleaner.compaction import Compaction
+            from ottla.log.cleaner.offset_map import HASH_KEY_BYTES
+
             partition, dirt = found
             hash_key, memory_bytes = self._random_bytes(HASH_KEY_BYTES), self._settings.value.log_cleaner_dedupe_buffer_size
             compaction = Compaction(partition.log, self._disk, dirt, now, hash_key, memory_bytes)
@@ -130,6 +134,8 @@ class Cleaner:
 
     def _due(self, partition: Partition, now: Now) -> Steps[Dirtiness | None]:
         """Return the dirtiness of a partition that is due for compaction, else None."""
+        from ottla.log.cleaner.dirty_range import dirtiness, is_due, roll_if_overdue
+
         while partition.offline is None:
             try:
                 roll_if_overdue(partition.log, now)

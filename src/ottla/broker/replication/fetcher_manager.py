@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from ottla.broker.interbroker.channels import Channels
@@ -16,11 +17,13 @@ from ottla.broker.quotas.replication import ReplicationQuota
 from ottla.broker.releases.interbroker_versions import Switch
 from ottla.broker.replication.fetcher_context import FetchedReplica, FetcherContext
 from ottla.broker.replication.replica import Replica
-from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.ports import Steps
+
+if TYPE_CHECKING:
+    from ottla.broker.replication.replica_fetcher import ReplicaFetcher
 
 log = logging.getLogger("ottla.broker")
 
@@ -74,6 +77,8 @@ class ReplicaFetchers:
     def _fetcher(self, leader: int, number: int) -> ReplicaFetcher:
         found = self._fetchers.get((leader, number))
         if found is None:
+            from ottla.broker.replication.replica_fetcher import ReplicaFetcher  # a broker that follows none needs it not
+
             found = self._fetchers[leader, number] = ReplicaFetcher(leader, number, self._context)
             self._scheduler.at(found, self._scheduler.now().mono_ms, partial(self._begin, found, (leader, number)))
         return found

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from ottla.broker.failures import Mistake
 from ottla.broker.releases import TODAY, Release
-from ottla.broker.security.authentication import Authentication
 from ottla.broker.security.principals import ANONYMOUS
 from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
 from ottla.wire.apis import Api
 from ottla.wire.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.broker.security.authentication import Authentication
 
 Body = TypeVar("Body", bound=Message, covariant=True)
 

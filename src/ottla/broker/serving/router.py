@@ -127,7 +127,8 @@ class Router:
         the caller answers it with an error by `refuse`. Otherwise the broker must stop.
         """
         self._at_hand, self._changes.made = None, False
-        if peer.authentication is not None and (held := self._logins.hold(peer.authentication, frame, peer, now)) is not None:
+        login = peer.authentication
+        if login is not None and (held := self._logins.exchange.hold(login, frame, peer, now)) is not None:
             return held
         if len(frame) < _ROUTE.size:
             return Close(f"a request of {len(frame)} bytes is shorter than any header")

@@ -8,13 +8,16 @@ from ottla.broker.settings.setting import Setting, SettingsOf, default_of
 from ottla.broker.settings.topic import TopicSettings
 from ottla.cluster.topics import MOST_PARTITIONS
 
+BUILT_IN_ASSIGNORS = ("uniform", "range")
+"""The names of the built-in assignors (`ottla.coord.consumer.assign.built_in`)."""
+
 MINUTE_MS = 60_000
 
 LOWER: Kind[str] = Kind("string", 2, lambda text: text.strip().lower(), str)
 """A string that is converted to lower case, because Kafka accepts upper case too."""
 
 ASSIGNORS: Check[tuple[str, ...]] = Check(
-    lambda names: bool(names) and all(name in ("uniform", "range") or all(name.partition(":")) for name in names),
+    lambda names: bool(names) and all(name in BUILT_IN_ASSIGNORS or all(name.partition(":")) for name in names),
     "Value must list uniform, range, or your own as module:Class",
     "uniform, range, module:Class",
 )
@@ -39,7 +42,7 @@ class CoordinatorSettings(SettingsOf):
     group_consumer_assignment_interval_ms = default_of(GroupConfigs.consumer_assignment_interval_ms)
     group_consumer_assignors = Setting(
         LIST,
-        ("uniform", "range"),
+        BUILT_IN_ASSIGNORS,
         "Assignors that members of consumer groups may choose: built-in ones, or your own as module:Class. The first is the "
         "default.",
         check=ASSIGNORS,

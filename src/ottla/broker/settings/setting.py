@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from enum import Enum
 from typing import ClassVar, Generic, Never, Self, TypedDict, TypeVar, Unpack, cast, overload
 
@@ -195,5 +194,7 @@ def size_error(texts: Mapping[str, str]) -> str | None:
 
 
 def unknown(name: str, names: Iterable[str], sentence: str) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(name.replace("_", "."), list(names), 1, 0.6)
     return sentence.format(name) + (f"; did you mean {near[0]!r}?" if near else ".")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import logging
 import re
 import sys
@@ -38,7 +37,11 @@ def report_as_json(is_wanted: bool) -> None:
 def fail(sentence: str, code: int = COULD_NOT) -> int:
     """Print to standard error what went wrong and what to do; return the exit code."""
     line = escape_controls(name_settings(sentence))
-    text = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False) if _Form.is_json else f"ottla: {line}"
+    text = f"ottla: {line}"
+    if _Form.is_json:
+        import json
+
+        text = json.dumps({"error": line, "exit_code": code}, ensure_ascii=False)
     with suppress(OSError):  # the exit code remains
         print(text, file=sys.stderr)
     return code

@@ -6,7 +6,6 @@ Help, man page and shell completion are made from the parsers, so that each comm
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
@@ -70,7 +69,9 @@ class Parser(argparse.ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         choices = [str(choice) for choice in action.choices]
-        near = difflib.get_close_matches(str(value), choices, n=1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(value), choices, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"choose from {', '.join(choices)}"
         if not near and action.nargs == argparse.PARSER:  # perhaps it is the value of an option
             advice += ", and write options after it"
@@ -84,7 +85,9 @@ class Parser(argparse.ArgumentParser):
         """Return the option that is nearest to each misspelt one in `words`; none for a word that resembles no option."""
         known = [option for action in self._actions for option in action.option_strings if action.help != argparse.SUPPRESS]
         misspelt = (word.partition("=")[0] for word in words if word.startswith("--"))
-        return [near for word in misspelt for near in difflib.get_close_matches(word, known, n=1)]
+        from difflib import get_close_matches
+
+        return [near for word in misspelt for near in get_close_matches(word, known, n=1)]
 
     def format_help(self) -> str:
         if not self.examples:
@@ -97,7 +100,8 @@ class Commands:
     """The subcommands of a parser, by name."""
 
     def __init__(self, parser: Parser) -> None:
-        self._added = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+        # With a `prog`, argparse does not format a usage to find one, which would import the modules of archives.
+        self._added = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser, prog=parser.prog)
         self.parsers: dict[str, Parser] = {}
 
     def add(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
 import weakref
 from collections import deque
@@ -466,7 +465,9 @@ class RealDisk:
         self._mark_removed(self._forget(path))
         self._directories.record_removal(path)
         with name_errors(self.places.real(path)), contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._full(path))
+            from shutil import rmtree  # here, as it imports the modules of archives
+
+            rmtree(self._full(path))
         self.places.remove(path)
 
     def remove_tree_soon(self, path: str) -> None:

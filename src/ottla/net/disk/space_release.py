@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import threading
 import time
 from collections.abc import Collection
@@ -94,7 +93,9 @@ class Janitor(QueueWorker):
             for name in os.listdir(path):
                 if name not in held and os.path.isfile(f"{path}/{name}"):
                     self._free(_unlink(f"{path}/{name}"))
-        shutil.rmtree(path, ignore_errors=True)
+        from shutil import rmtree
+
+        rmtree(path, ignore_errors=True)
         if os.path.exists(path):
             log.warning("not all files of the deleted %s could be removed; the next start tries again", path)
 

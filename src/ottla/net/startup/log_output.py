@@ -6,11 +6,9 @@ second, or `most` times if `extra` has that number. The next line of the cause c
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import threading
-from datetime import UTC, datetime
 
 FORMATS = ("text", "json")
 
@@ -100,6 +98,8 @@ def set_up(log_format: str = "text", level: str = "INFO", node_id: int | None = 
 
 
 def _when(record: logging.LogRecord) -> str:
+    from datetime import UTC, datetime
+
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -123,4 +123,6 @@ class _Json(_OfBroker):
             fields["broker"] = str(self.node_id)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
+        import json
+
         return json.dumps(fields, ensure_ascii=False)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import SettingError
 from ottla.broker.settings.broker_access import BY_RULES
-from ottla.coord.consumer.assign import Assignor
-from ottla.coord.consumer.assign.built_in import BUILT_IN
-from ottla.coord.consumer.assign.checked_assignor import Checked
+
+if TYPE_CHECKING:
+    from ottla.coord.consumer.assign import Assignor
 
 ASSIGNORS = "group.consumer.assignors"
 AUTHORIZER = "authorizer.class.name"
@@ -29,6 +29,8 @@ def assignors(wanted: Iterable[str | Assignor]) -> tuple[Assignor, ...]:
 
 
 def _by_name(text: str) -> Assignor:
+    from ottla.coord.consumer.assign.built_in import BUILT_IN
+
     for assignor in BUILT_IN:
         if assignor.name == text:
             return assignor
@@ -36,6 +38,9 @@ def _by_name(text: str) -> Assignor:
 
 
 def _own(assignor: Assignor, text: str) -> Assignor:
+    from ottla.coord.consumer.assign.built_in import BUILT_IN
+    from ottla.coord.consumer.assign.checked_assignor import Checked
+
     if assignor in BUILT_IN:
         return assignor
     if not isinstance(getattr(assignor, "name", None), str) or not callable(getattr(assignor, "assign", None)):

@@ -20,6 +20,7 @@ from ottla.broker.broker import BrokerMachine
 from ottla.broker.membership.membership import NO_EPOCH
 from ottla.broker.security.rights import Authorizer
 from ottla.broker.settings import BrokerSettings, SecurityProtocol, SettingError
+from ottla.broker.settings.broker_groups import BUILT_IN_ASSIGNORS
 from ottla.cluster.metadata import ClusterPorts
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
@@ -167,7 +168,8 @@ async def start(
     first_clients.check(listen, settings)
     if settings.idle:
         log.warning("ignored settings, which have no effect in Ottla: %s", ", ".join(settings.idle))
-    found = named(settings.group_consumer_assignors if assignors is None else assignors)
+    wanted = settings.group_consumer_assignors if assignors is None else assignors
+    found = None if assignors is None and set(wanted) <= {*BUILT_IN_ASSIGNORS} else named(wanted)  # None: those of the settings
     authorizer = own_authorizer(settings.authorizer_class_name)
     posts = Posts(asyncio.get_running_loop())
     place = await _cluster_place(data_dir, settings, posts)
@@ -237,7 +239,7 @@ def with_protocol(where: Listen, settings: BrokerSettings) -> Listen:
 def _start_machine(
     directory: DataDirectory,
     settings: BrokerSettings,
-    assignors: tuple[Assignor, ...],
+    assignors: tuple[Assignor, ...] | None,
     authorizer: Authorizer | None,
     posts: Posts,
     place: ClusterPlace | None,

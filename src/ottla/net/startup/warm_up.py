@@ -42,6 +42,7 @@ MACHINES: Final = (
     "ottla.coord.consumer.migrate",
     "ottla.coord.consumer.groups",
     "ottla.coord.kinds",
+    "ottla.coord.consumer.assign.built_in",
     "ottla.coord.group_machine",
     "ottla.coord.offset_reader",
     "ottla.coord.transactions.inputs",
