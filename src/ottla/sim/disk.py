@@ -17,7 +17,7 @@ from random import Random
 from ottla.log.name_places import NamePlaces
 from ottla.ports import Buffer, Done, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.rooms import SimRoom
-from ottla.sim.storage import Folder, Inode
+from ottla.sim.storage import SECTOR_BYTES, Folder, Inode
 
 NO_SPACE = "No space left on device"
 IO_ERROR = "Input/output error"
@@ -198,7 +198,7 @@ class SimDisk:
 
     `capacity_bytes` is the size of the disk (None: no limit), and `wall_ms` is the timestamp of files that are written now.
     `operations` is the number of operations since the disk was made. `life` is the number of power cuts and killed processes. While
-    `lacks_handles` is set, no file can be opened.
+    `lacks_handles` is set, no file can be opened. Writes to rooms are padded to multiples of `room_alignment`.
     """
 
     def __init__(self, *, capacity_bytes: int | None = None) -> None:
@@ -207,6 +207,7 @@ class SimDisk:
         self.life = 0
         self.operations = 0
         self.lacks_handles = False
+        self.room_alignment = SECTOR_BYTES
         self._root = Folder()
         self._failing: dict[int, str] = {}
         self._failing_names: str | None = None

@@ -26,6 +26,7 @@ class RoomDisk(Disk, Protocol):
     """The methods of a `SimDisk` that its rooms use."""
 
     life: int
+    room_alignment: int
 
     def may(self, operation: str, path: str, size: int = 0) -> None: ...
 
@@ -39,12 +40,12 @@ class RoomDisk(Disk, Protocol):
 class SimRoom:
     """A room of a `SimDisk`, unusable after a crash. Its making and its writes end with `sync`, as the syncs of files do."""
 
-    alignment = SECTOR_BYTES
     is_direct = True
 
     def __init__(self, disk: RoomDisk, path: str, real: str, size: int) -> None:
         self.path = path
         self.size = size
+        self.alignment = disk.room_alignment
         self._disk = disk
         self._real = real
         self._life = disk.life

@@ -16,6 +16,7 @@ from ottla.log.cleaner.compaction import Compaction, CompactionSteps
 from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness
 from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
+from ottla.log.recovery.recovery import NO_TOPIC_ID
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, StorageFailed, TryAgain
 from ottla.records.batches.builder import build
@@ -41,9 +42,11 @@ State = tuple[int, int, int, dict[int, int]]
 class LogLife:
     """One log, its disk, and what is known of it. Every choice comes from `random`."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, disk: CutDisk | None = None, path: str = PATH, topic_id: bytes = NO_TOPIC_ID) -> None:
         self.random = random
-        self.disk = CutDisk()
+        self.disk = CutDisk() if disk is None else disk
+        self.path = path
+        self.topic_id = topic_id
         self.now = Now(START_MS, 0)
         self.config = LogConfig(
             segment_bytes=random.choice([400, 900, 3000]),
@@ -314,6 +317,10 @@ class LogLife:
             self.disk.crash(self.random)
             self.log = self._open()
         self.disk.cut_at = -1
+        self.accept_what_is_left()
+
+    def accept_what_is_left(self) -> None:
+        """Compare the log, which was opened after a power cut, with what must be left of it, and go on from there."""
         end, last = self.log.log_end_offset, self.written_to
         assert self.synced <= end, f"the log ends at {end}, though everything below {self.synced} had been synced"
         assert end <= last + MOST_RECORDS, f"the log ends at {end}, though nothing was written beyond {last}"
@@ -333,13 +340,20 @@ class LogLife:
     def _open(self, *, clean: bool = False) -> Log:
         return Log.open(
             self.disk,
-            PATH,
+            self.path,
             self.config,
             self.now,
+            topic_id=self.topic_id,
             clean=clean,
             recovery_point=self.recovery_point,
             log_start_offset=self.kept_start,
+            is_own=self.is_own,
         )
+
+    @property
+    def is_own(self) -> bool:
+        """Return whether it is known that no other broker has written the log."""
+        return False
 
     def _open_at_last(self) -> Log:
         """Open the log. Sometimes the disk refuses something first, which must do no harm."""
@@ -363,7 +377,7 @@ class LogLife:
 
     def _take_what_was_not_answered(self, last: int) -> None:
         """Accept an append that was cut off and is there: nobody was told that it is not."""
-        for batch in invariants.stored_batches(self.log):
+        for batch in invariants.stored_batches(self.log, last):
             records = [record for record in open_batches(batch, check_crcs=True).records() if record.offset >= last]
             header = next(batches(batch))[1]
             self.known += records

@@ -282,6 +282,16 @@ def test_a_directory_that_was_compacted_elsewhere_keeps_its_gaps(caplog: pytest.
     assert read_on(opened(disk), 0) == (left, [])
 
 
+def test_a_gap_in_a_log_that_the_journal_knows_is_the_work_of_a_power_cut(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk()
+    written(disk)
+    disk.remove(segment_name(1))
+    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy="compact"), NOW, is_own=True)
+    assert log.log_end_offset == 20
+    assert "a torn tail" in caplog.text
+    assert read_on(log, 0) == (EVERY[:10], [])
+
+
 def test_a_deleted_segment_stays_until_the_new_start_is_noted() -> None:
     disk = SimDisk()
     written(disk)

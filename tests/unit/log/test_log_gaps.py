@@ -11,6 +11,7 @@ import pytest
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
+from ottla.log.recovery.gaps import are_known
 from ottla.records.batches.builder import build
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
@@ -83,3 +84,10 @@ def test_a_swap_that_others_finish_is_as_safe_as_one_that_its_pass_finishes() ->
                 log.retain(NOW)
             disk.crash(Random(seed))
             assert set(stored_records(Log.open(disk, "t-0", CONFIG, NOW))) >= before
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "is_known"), [(4, 5, True), (4, 13, True), (5, 13, True), (4, 14, False), (3, 5, False), (13, 14, False)]
+)
+def test_a_gap_is_known_that_consists_of_known_ones(first: int, end: int, is_known: bool) -> None:
+    assert are_known({(5, 13), (4, 5), (20, 30)}, first, end) == is_known

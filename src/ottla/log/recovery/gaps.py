@@ -34,6 +34,17 @@ def note_gaps(disk: Disk, path: str, gaps: Iterable[Gap]) -> None:
         disk.write_file(f"{path}/{KNOWN_GAPS}", _format(wanted))
 
 
+def are_known(known: Iterable[Gap], first: int, end: int) -> bool:
+    """Return whether the offsets from `first` to before `end` are missing by known gaps.
+
+    A gap can consist of several known ones, because an empty segment between two gaps can be removed.
+    """
+    for start, to in sorted(known):
+        if start <= first < to:
+            first = to
+    return first >= end
+
+
 def read_joined(disk: Disk, path: str) -> set[Joined]:
     """Return the segments that end where the next segment begins. Lines with a wrong checksum are ignored.
 

@@ -33,7 +33,7 @@ from ottla.log.names import (
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
-from ottla.log.recovery.gaps import read_gaps, read_holed
+from ottla.log.recovery.gaps import are_known, read_gaps, read_holed
 from ottla.log.recovery.truncation import replace_only_segment
 from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
 from ottla.log.segments.retention import RemovedSegment
@@ -107,9 +107,18 @@ class Opening:
         self._changed = ""
         self._compacted: set[Compact] | None = None
 
-    def run(self, topic_id: bytes, log_start_offset: int, *, is_noted: bool = False, is_start_known: bool = True) -> Opened:
+    def run(
+        self,
+        topic_id: bytes,
+        log_start_offset: int,
+        *,
+        is_noted: bool = False,
+        is_own: bool = False,
+        is_start_known: bool = True,
+    ) -> Opened:
         """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
+        `is_own`: Ottla wrote the log, whatever is noted, so that no other broker's compaction left gaps between its segments.
         Without `is_start_known`, the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises
         `Damaged` and `StorageFailed`.
         """
@@ -124,7 +133,7 @@ class Opening:
         found = self.found
         self._compacted = read_compacted(self.disk, self.path) if COMPACTED_SEGMENTS in names else None
         found.holed = read_holed(self.disk, self.path) if HOLED_SEGMENTS in names else set()
-        self._is_strange = self._compacted is None and not is_noted
+        self._is_strange = self._compacted is None and not is_noted and not is_own
         self._load_epochs(names)
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
@@ -379,7 +388,7 @@ class Opening:
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
         is_elsewhere = self.config.compacts and self._is_strange
-        return not is_elsewhere and (next_offset, follows) not in read_gaps(self.disk, self.path)
+        return not is_elsewhere and not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """Check a segment's batches, and cut its indexes at the first bad batch.

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from ottla.log.errors import Damaged
 from ottla.log.names import LOG, file_name
-from ottla.log.recovery.gaps import Joined, note_gaps, note_holed, note_joined, read_gaps, read_joined
+from ottla.log.recovery.gaps import Joined, are_known, note_gaps, note_holed, note_joined, read_gaps, read_joined
 from ottla.log.segments.compacted_note import read_compacted
 from ottla.log.segments.scan import headers
 from ottla.log.segments.segment import Segment
@@ -52,7 +52,7 @@ def check_joints(
     if not missing:
         return
     known = read_gaps(disk, path)
-    new = [(segment, end, to) for segment, end, to in missing if (end, to) not in known and end < to]
+    new = [(segment, end, to) for segment, end, to in missing if end < to and not are_known(known, end, to)]
     if new and may_have_gaps:
         _accept(disk, path, [(end, to) for _, end, to in new])
         return
