@@ -94,24 +94,27 @@ class Log(LogUpkeep):
         recovery_point: int = 0,
         log_start_offset: int = 0,
         is_noted: bool = False,
-        is_own: bool = False,
         is_start_known: bool = True,
         was_killed: bool = False,
+        is_journaled: bool = False,
         sidecars: SidecarFormat | None = None,
     ) -> Log:
         """Open the directory `path`, creating it if needed.
 
         After a clean shutdown (`clean`) nothing is scanned. Otherwise batches from `recovery_point` on are read and checked, and
         a torn tail is cut off. `recovery_point` and `log_start_offset` are from the checkpoints (`ottla.log.checkpoints`).
-        `is_noted`: the checkpoints contain this log, so that a gap before or between segments is damage. `is_own`: the journal
-        contains batches of this log, so that a power cut made a gap between its segments, and no other broker's compaction. Without
+        `is_noted`: the checkpoints contain this log, so that a gap before or between segments is damage. Without
         `is_start_known` the log begins where its leader epochs begin. `was_killed`: the process ended, but the machine did not
-        fail, so that only the end of the last append can be missing. `sidecars` is the format of files beside the segments.
+        fail, so that only the end of the last append can be missing. `is_journaled`: the journal has batches of this log, so that a
+        gap between segments is a loss, which ends the log, and not the compaction of another program. `sidecars` is the format of
+        files beside the segments.
 
         Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
         opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed, sidecars=sidecars)
-        opened = opening.run(topic_id, log_start_offset, is_noted=is_noted, is_own=is_own, is_start_known=is_start_known)
+        opened = opening.run(
+            topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known, is_journaled=is_journaled
+        )
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
         log = cls(disk, path, config, opened, topic_id)
         if sidecars is not None and opened.sidecars:

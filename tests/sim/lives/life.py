@@ -347,12 +347,12 @@ class LogLife:
             clean=clean,
             recovery_point=self.recovery_point,
             log_start_offset=self.kept_start,
-            is_own=self.is_own,
+            is_journaled=self.is_journaled,
         )
 
     @property
-    def is_own(self) -> bool:
-        """Return whether it is known that no other broker has written the log."""
+    def is_journaled(self) -> bool:
+        """Return whether a journal has batches of the log."""
         return False
 
     def _open_at_last(self) -> Log:

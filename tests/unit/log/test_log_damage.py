@@ -286,7 +286,7 @@ def test_a_gap_in_a_log_that_the_journal_knows_is_the_work_of_a_power_cut(caplog
     disk = SimDisk()
     written(disk)
     disk.remove(segment_name(1))
-    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy="compact"), NOW, is_own=True)
+    log = Log.open(disk, "t-0", replace(CONFIG, cleanup_policy="compact"), NOW, is_journaled=True)
     assert log.log_end_offset == 20
     assert "a torn tail" in caplog.text
     assert read_on(log, 0) == (EVERY[:10], [])

@@ -113,13 +113,13 @@ class Opening:
         log_start_offset: int,
         *,
         is_noted: bool = False,
-        is_own: bool = False,
         is_start_known: bool = True,
+        is_journaled: bool = False,
     ) -> Opened:
         """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
-        `is_own`: Ottla wrote the log, whatever is noted, so that no other broker's compaction left gaps between its segments.
-        Without `is_start_known`, the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises
+        `is_journaled`: the journal has batches of this log, so that no other program has compacted it. Without `is_start_known`,
+        the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises
         `Damaged` and `StorageFailed`.
         """
         names: Sequence[str] = self.disk.list(self.path)
@@ -133,7 +133,7 @@ class Opening:
         found = self.found
         self._compacted = read_compacted(self.disk, self.path) if COMPACTED_SEGMENTS in names else None
         found.holed = read_holed(self.disk, self.path) if HOLED_SEGMENTS in names else set()
-        self._is_strange = self._compacted is None and not is_noted and not is_own
+        self._is_strange = self._compacted is None and not is_noted and not is_journaled
         self._load_epochs(names)
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
