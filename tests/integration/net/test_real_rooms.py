@@ -96,6 +96,19 @@ def test_writes_of_each_size_arrive(tmp_path: Path, is_native: bool, is_direct: 
         ]
 
 
+def test_without_a_compiled_kernel_a_thread_of_python_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        disk = disk_of(tmp_path, is_native=True)
+        room = await made(disk)
+        assert isinstance(room._writer, PostedWriter)
+        assert await outcome(partial(room.write_soon, 0, [b"x"])) is None
+        disk.close()
+
+    monkeypatch.setattr(kernel_write, "COMPILED", False)
+    asyncio.run(run())
+    assert (tmp_path / "journal" / "0").read_bytes() == b"x".ljust(SIZE, b"\0")
+
+
 @both
 def test_a_write_that_the_system_refuses_is_the_last_one(tmp_path: Path, is_native: bool) -> None:
     async def run() -> None:
