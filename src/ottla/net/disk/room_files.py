@@ -86,7 +86,7 @@ class RoomFile:
         """Make the new file with its blocks, so that a full disk is noticed before it is filled."""
         found = self._system.statvfs(os.path.dirname(self._path))
         if found.f_bavail * found.f_frsize < FREE_SHARE * self._size:
-            raise StorageFailed(self.real_path, f"less than {FREE_SHARE} times its {self._size:,} bytes are free on the disk")
+            raise StorageFailed(self.real_path, f"less than {FREE_SHARE} times its {self._size:,} bytes are free")
         self.fd = self._system.open(self._path + NEW, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         with suppress(AttributeError):  # a system without it
             try:
