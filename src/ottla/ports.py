@@ -7,9 +7,10 @@ clock, disk and registry, and `ottla.sim` with faults that a seed decides. This 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+
+from ottla.values import dataclass
 
 Buffer = bytes | bytearray | memoryview
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ottla.ports import Buffer, DuplicateEntry, NoEntry, StorageFailed, VersionConflict
+from ottla.values import dataclass
 from ottla.wire import Malformed
 
 log = logging.getLogger("ottla.broker")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
@@ -13,6 +13,7 @@ from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
 from ottla.coord.runtime.machine import NOBODY, Input, Outcome, Shown, every_topic
 from ottla.ports import Pauses
+from ottla.values import dataclass
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.errors import NONE
 from ottla.wire.schema import Uuid

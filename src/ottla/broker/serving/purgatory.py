@@ -6,7 +6,6 @@ It uses timers and jobs of the scheduler, and imports no handler.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from functools import partial
 from types import GeneratorType
 from typing import Final, TypeAlias
@@ -15,6 +14,7 @@ from ottla.broker.failures import EXPECTED, Changes
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.request import READY, Answer, Close, Ready
 from ottla.ports import Done, Now, Pause, Steps, StorageFailed
+from ottla.values import dataclass
 
 Encode = Callable[[Ready], Answer]
 

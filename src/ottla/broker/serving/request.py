@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
@@ -12,6 +12,7 @@ from ottla.broker.releases import TODAY, Release
 from ottla.broker.security.principals import ANONYMOUS
 from ottla.broker.settings import SecurityProtocol
 from ottla.ports import Now, Part
+from ottla.values import dataclass
 from ottla.wire.apis import Api
 from ottla.wire.schema import Message
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, Never, Protocol, TypeVar
 
 from ottla.ports import Now, Pauses
+from ottla.values import dataclass
 
 Body = TypeVar("Body", covariant=True)
 Record = TypeVar("Record")

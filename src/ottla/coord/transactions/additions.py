@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.coord.transactions.transaction import Partitions, TopicPartition
+from ottla.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ Values only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, Never
 
 from ottla.coord.transactions.additions import Added, AddPartitions
 from ottla.coord.transactions.transaction import Partitions
+from ottla.values import dataclass
 from ottla.wire.api.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
 from ottla.wire.api.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.wire.api.list_transactions import ListTransactionsRequest, ListTransactionsResponse
