@@ -188,7 +188,7 @@ def install() -> None:
     _replace(bootstrap, "_find_and_load", lambda name, _: f"import of {name}")
     for name in FILE_CALLS:
         _replace(os, name, lambda *_, cause=f"file: {name}": cause)
-    for name in ("writev", "sendfile"):
+    for name in ("write", "writev", "sendfile"):
         _replace(os, name, lambda *_: "writing to sockets")
     _replace_others(Scheduler, selectors.EpollSelector, Server)
     gc.callbacks.append(_record_collections)

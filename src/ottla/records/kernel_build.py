@@ -228,3 +228,110 @@ def write_items(out: cython.uchar[::1], pos: cython.Py_ssize_t, timestamps: list
             pos = _put_bytes(out, pos, value, value_size)
         pos = _put_bytes(out, pos, header, header_size)
     return pos, newest
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _put_number(out: cython.uchar[::1], pos: cython.Py_ssize_t, size: cython.int, number: cython.longlong) -> cython.Py_ssize_t:
+    """Write a big-endian number of `size` bytes; return the position after it."""
+    end: cython.Py_ssize_t = pos + size
+    pos = end
+    while size > 0:
+        size -= 1
+        pos -= 1
+        out[pos] = number & 0xFF
+        number >>= 8
+    return end
+
+
+@cython.cfunc
+def _records_bytes(keys: list, values: list) -> cython.longlong:
+    """Return the exact size of records of one time without headers; -1 if an item is neither bytes nor None."""
+    index: cython.Py_ssize_t
+    total: cython.longlong = 0
+    key_size: cython.longlong = -1
+    value_size: cython.longlong
+    body: cython.longlong
+    keyed: cython.bint = len(keys) > 0
+    for index in range(len(values)):
+        value = values[index]
+        if value is not None and type(value) is not bytes:
+            return -1
+        value_size = -1 if value is None else len(value)
+        if keyed:
+            key = keys[index]
+            if key is not None and type(key) is not bytes:
+                return -1
+            key_size = -1 if key is None else len(key)
+        body = body_bytes(0, index, key_size, value_size, 1)
+        total += body + zigzag_bytes(body)
+    return total
+
+
+@cython.cfunc
+def _put_records(out: cython.uchar[::1], pos: cython.Py_ssize_t, keys: list, values: list) -> cython.Py_ssize_t:
+    """Write records that `_records_bytes` has measured, so that there is room for them; return the position after them."""
+    index: cython.Py_ssize_t
+    key: bytes = None
+    value: bytes
+    key_size: cython.longlong = -1
+    value_size: cython.longlong
+    keyed: cython.bint = len(keys) > 0
+    for index in range(len(values)):
+        value = values[index]
+        value_size = -1 if value is None else len(value)
+        if keyed:
+            key = keys[index]
+            key_size = -1 if key is None else len(key)
+        pos = _put(out, pos, body_bytes(0, index, key_size, value_size, 1))
+        out[pos] = out[pos + 1] = 0  # attributes, and the age
+        pos = _put(out, _put(out, pos + 2, index), key_size)
+        if key_size > 0:
+            pos = _put_bytes(out, pos, key, key_size)
+        pos = _put(out, pos, value_size)
+        if value_size > 0:
+            pos = _put_bytes(out, pos, value, value_size)
+        out[pos] = 0  # no headers
+        pos += 1
+    return pos
+
+
+def write_batch(
+    keys: list,
+    values: list,
+    timestamp: cython.longlong,
+    attributes: cython.int,
+    base_offset: cython.longlong,
+    leader_epoch: cython.longlong,
+    producer_id: cython.longlong,
+    producer_epoch: cython.longlong,
+    base_sequence: cython.longlong,
+):
+    """Return an uncompressed batch of records of one time without headers, whose CRC is 0.
+
+    `keys` empty: all null. Return None if an item is neither bytes nor None, or if the batch exceeds 2 GB.
+    """
+    count: cython.Py_ssize_t = len(values)
+    if count == 0 or (len(keys) > 0 and len(keys) != count):
+        raise ValueError("write_batch: the lists differ in length")
+    size: cython.longlong = _records_bytes(keys, values)
+    if size < 0 or size > 0x7FFFFFFF - 61:
+        return None
+    batch = bytearray(61 + size)
+    out: cython.uchar[::1] = batch
+    pos: cython.Py_ssize_t = _put_number(out, 0, 8, base_offset)
+    pos = _put_number(out, pos, 4, size + 49)
+    pos = _put_number(out, pos, 4, leader_epoch)
+    pos = _put_number(out, pos, 1, 2)
+    pos = _put_number(out, pos + 4, 2, attributes)
+    pos = _put_number(out, pos, 4, count - 1)
+    pos = _put_number(out, pos, 8, timestamp)
+    pos = _put_number(out, pos, 8, timestamp)
+    pos = _put_number(out, pos, 8, producer_id)
+    pos = _put_number(out, pos, 2, producer_epoch)
+    pos = _put_number(out, pos, 4, base_sequence)
+    pos = _put_number(out, pos, 4, count)
+    _put_records(out, pos, keys, values)
+    return batch

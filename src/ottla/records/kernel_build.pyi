@@ -32,3 +32,14 @@ def write_items(
     values: list[bytes | None],
     headers: list[bytes],
 ) -> tuple[int, int]: ...
+def write_batch(
+    keys: list[Any],
+    values: list[Any],
+    timestamp: int,
+    attributes: int,
+    base_offset: int,
+    leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> bytearray | None: ...

@@ -237,36 +237,49 @@ class Shard(Generic[M]):
         With `at_once`, release the replies immediately. Return an error code if nothing has changed, neither in the log nor in the
         machine.
         """
-        if any(outcome.records or outcome.timers or outcome.orders for outcome in outcomes):
-            self._changes.made = True
         machine = self.machine
-        try:
-            encoded = [machine.encode(record) for outcome in outcomes for record in outcome.records]
-        except Unencodable as unencodable:
-            log.error("%s: a record was refused: %s", self.name, unencodable)
-            return UNKNOWN_SERVER_ERROR
-        stored = [record for record in encoded if record is not None]
+        records = outcomes[0].records if len(outcomes) == 1 else [record for outcome in outcomes for record in outcome.records]
         producer = outcomes[0].producer
         assert producer is None or len(outcomes) == 1, "a batch has one producer"
-        error_code = self.log.append(stored, now, producer) if stored else NONE
-        if error_code:
-            return error_code
+        stored: list[KeyAndValue] = []
+        if records:
+            self._changes.made = True
+            error_code = self._store(records, stored, now, producer)
+            if error_code:
+                return error_code
+        replies: list[Reply] = []
+        orders: list[object] = []
         for outcome in outcomes:
             for record in outcome.records:
                 machine.apply(record)
-            for timer in outcome.timers:
-                self._set_timer(timer)
-        replies = [reply for outcome in outcomes for reply in outcome.replies]
+            if outcome.timers or outcome.orders:
+                self._changes.made = True
+                for timer in outcome.timers:
+                    self._set_timer(timer)
+                orders += outcome.orders
+            replies += outcome.replies
         if at_once:
             self._release(replies, bool(stored), NONE)
         elif replies:
             release = partial(self._release, replies, bool(stored))
             patience_ms = self.log.patience_ms
             self.log.when_durable(release if patience_ms is None else self._in_time(replies, release, now.mono_ms + patience_ms))
-        orders = [order for outcome in outcomes for order in outcome.orders]
         if orders:
             self.log.when_durable(partial(self._execute_orders, orders))
         return NONE
+
+    def _store(self, records: Sequence[object], stored: list[KeyAndValue], now: Now, producer: WrittenBy | None) -> int:
+        """Append records to the log, without volatile events, and add them to `stored`. Return an error code if none is written."""
+        encode = self.machine.encode
+        try:
+            for record in records:
+                encoded = encode(record)
+                if encoded is not None:
+                    stored.append(encoded)
+        except Unencodable as unencodable:
+            log.error("%s: a record was refused: %s", self.name, unencodable)
+            return UNKNOWN_SERVER_ERROR
+        return self.log.append(stored, now, producer) if stored else NONE
 
     def _in_time(self, replies: Sequence[Reply], release: Callable[[int], None], until_ms: int) -> Callable[[int], None]:
         """Return `release` with a deadline: replies that are not released before `until_ms` are refused."""

@@ -6,6 +6,7 @@ A key begins with its type (0: a transactional id), a value with its version (0 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from itertools import groupby
 from struct import Struct
 from typing import Final
@@ -30,6 +31,10 @@ _TAIL: Final = Struct(">qqBBBqBBh")
 """The end of a value: two timestamps, then two tags with number and size: 0 previous producer id, 2 transaction version."""
 MOST_PACKED: Final = 126
 """The largest count or size that is encoded in one byte."""
+MOST_KEPT: Final = 256
+"""The most lists of partitions whose bytes are cached."""
+NO_LIST: Final = b"\0"
+"""The partitions of a transaction that is empty: null."""
 LONGEST_NAME_BYTES: Final = 32_767
 _Partitions = TransactionLogValue.PartitionsSchema
 
@@ -79,10 +84,20 @@ def _pack(record: Transaction) -> bytes | None:
         return None
     if len(record.partitions) > MOST_PACKED or not record.transaction_version:
         return None
-    packed = bytearray(_HEAD.pack(FLEXIBLE, *record[1:4], record.status.value))
-    by_topic = None if record.status is Status.EMPTY else _by_topic(record.partitions)
-    packed.append(0 if by_topic is None else len(by_topic) + 1)
-    for each in by_topic or ():
+    partitions = NO_LIST if record.status is Status.EMPTY else _pack_partitions(record.partitions)
+    if partitions is None:
+        return None
+    head = _HEAD.pack(FLEXIBLE, record.producer_id, record.producer_epoch, record.timeout_ms, record.status.value)
+    version = record.transaction_version
+    return head + partitions + _TAIL.pack(record.updated_ms, record.started_ms, 2, 0, 8, record.previous_producer_id, 2, 2, version)
+
+
+@lru_cache(MOST_KEPT)
+def _pack_partitions(partitions: Partitions) -> bytes | None:
+    """Return the list of a transaction's partitions in version 1; None for long names. A producer often has the same again."""
+    by_topic = _by_topic(partitions)
+    packed = bytearray((len(by_topic) + 1,))
+    for each in by_topic:
         name, ids = each.topic.encode(), each.partition_ids
         if len(name) > MOST_PACKED:
             return None
@@ -92,9 +107,6 @@ def _pack(record: Transaction) -> bytes | None:
         for index in ids:
             packed += _INT.pack(index)
         packed.append(0)
-    packed += _TAIL.pack(
-        record.updated_ms, record.started_ms, 2, 0, 8, record.previous_producer_id, 2, 2, record.transaction_version
-    )
     return bytes(packed)
 
 

@@ -115,6 +115,9 @@ class Outbox:
 
     def _write_now(self, descriptor: int) -> bool:
         """Write buffers from the front to the socket by one call, without copying them. Return whether the socket took them all."""
+        first = self._parts[0]
+        if type(first) is bytes and len(self._parts) == 1:
+            return self._write_one(descriptor, first)
         buffers, size = self._pop_buffers(SENT_BYTES)
         # After an error, asyncio writes the rest: it waits for a full socket, and ends a broken connection.
         with contextlib.suppress(OSError):
@@ -126,6 +129,20 @@ class Outbox:
             self._put_back(rest)
             size -= len(rest)
         return is_written
+
+    def _write_one(self, descriptor: int, part: bytes) -> bool:
+        """Write the only part, as for most replies, in half the time of several. Return whether the socket took it all."""
+        try:
+            sent = os.write(descriptor, part)
+        except OSError:
+            return False
+        self._size -= sent
+        self._bytes -= sent
+        self._parts.clear()
+        if sent == len(part):
+            return True
+        self._parts.append(memoryview(part)[sent:])
+        return False
 
     def _pop_buffers(self, most_bytes: int) -> tuple[list[Buffer], int]:
         """Take buffers and small slices from the front, until they have `most_bytes` or more. Return them and their size."""
