@@ -378,8 +378,9 @@ class LogUpkeep(ReadableLog):
 
     def _remove_first(self, now: Now) -> None:
         segment = self.segments[0]
-        if not self._names_synced:
-            self._disk.sync_dir(self.path)  # otherwise a power cut could undo the older deletion alone, which leaves a gap
+        if not self._names_synced or self.segments[1] is self.unnamed:
+            # Otherwise a power cut could undo the older deletion alone, which leaves a gap, or leave no segment at all.
+            self._disk.sync_dir(self.path)
         deadline_mono_ms, until = now.mono_ms + self.config.file_delete_delay_ms, self.segments[1].base_offset
         self._removed.append(retention.mark_removed(self._disk, segment, deadline_mono_ms, until))
         self._names_synced = False

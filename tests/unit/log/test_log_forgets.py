@@ -57,6 +57,19 @@ def after_ms(ms: int) -> Now:
     return Now(NOW.wall_ms + ms, ms)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_power_cut_after_the_deletion_of_all_segments_but_a_new_one_leaves_the_end_of_the_log(seed: int) -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", LogConfig(file_delete_delay_ms=0), NOW)
+    append(log, make_batch(2, 40))
+    sync(log)
+    log.roll()
+    log.delete_records(2)
+    assert log.retain(NOW) == 1
+    disk.crash(Random(seed))
+    assert Log.open(disk, "t-0", LogConfig(), NOW).log_end_offset == 2
+
+
 def test_segments_go_when_their_newest_record_is_too_old() -> None:
     log = filled(SimDisk(), retention_ms=5000)
     assert log.retain(after_ms(6000)) == 0
