@@ -117,6 +117,10 @@ class File(Syncable, Readable, Protocol):
     def size(self) -> int: ...
 
     @property
+    def has_name(self) -> bool:
+        """Return whether the file still has a name; False if another program removed it."""
+
+    @property
     def rewrites(self) -> int:
         """Return the number of calls of `write` and `truncate`. While it stays the same, all changes are appends."""
 

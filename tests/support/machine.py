@@ -46,7 +46,9 @@ class Machine:
         self.registry = MemoryRegistry()
         self.loggers = SimLoggers("ottla", "ottla.broker", "ottla.broker.deep", "ottla.log")
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
-        wanted = {"group.initial.rebalance.delay.ms": "0"} | {name: str(value) for name, value in kept(given).items()}
+        wanted = {"group.initial.rebalance.delay.ms": "0", "ottla.journal.bytes": "65536"} | {
+            name: str(value) for name, value in kept(given).items()
+        }
         self.settings = BrokerSettings.parse(wanted)
         self._random = random.Random(1)
         self.client_id = "test"

@@ -9,11 +9,6 @@ LONG: dict[str, str] = {
 """path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""
 
 FOR_TESTS: dict[str, str] = {
-    "src/ottla/log/journal/journal.py::Journal": "the broker's partitions begin to use it: then this line goes",
-    "src/ottla/log/journal/journal.py::Journal.note_synced": "as above",
-    "src/ottla/log/journal/journal.py::ROW_BYTES": "as above",
-    "src/ottla/log/journal/contents.py::latest_incarnation": "as above",
-    "src/ottla/log/journal/kept_file.py::void_kept": "as above",
     "src/ottla/kafka07/records/messages.py::message_set": "what other clients of Kafka 0.7 send is what tests play",
     "src/ottla/records/kernel_compact.py::hash_key": "the kernel's hash is held against its definition",
     "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",

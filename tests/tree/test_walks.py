@@ -49,10 +49,10 @@ class Limits(NamedTuple):
     functions: int
 
 
-CREATE = Limits(files=96, functions=460)
+CREATE = Limits(files=96, functions=475)
 """Of the creation of a topic of one partition, its syncs and its leader included: 87 files and 437 functions were measured."""
-PRODUCE = Limits(files=32, functions=98)
-"""Of a produce with acks=all of one batch, its sync included: 29 files and 89 functions were measured."""
+PRODUCE = Limits(files=40, functions=124)
+"""Of a produce with acks=all of one batch, its write into the journal included: 37 files and 113 functions were measured."""
 JOIN = Limits(files=33, functions=145)
 """Of a first member's join of a new classic group, up to its generation: 30 files and 132 functions were measured."""
 END_TXN = Limits(files=43, functions=169)
@@ -115,13 +115,22 @@ def test_the_walk_of_the_creation_of_a_topic_stays_short(broker: ottla.Broker) -
     assert len(walk.functions) <= CREATE.functions, str(walk)
 
 
+def wait_for_journal(broker: ottla.Broker) -> None:
+    """Return once the journal, which the first acknowledgement has requested, can be written."""
+    assert broker._running is not None
+    journal = broker._running.server.broker.partitions.syncs.journals.first
+    eventually(lambda: journal.is_usable)
+
+
 def test_the_walk_of_a_produce_stays_short(broker: ottla.Broker) -> None:
     with broker, Raw(broker.address) as client:
         client.create_topic("t")
+        client.produce("t", Batch().encode())
+        wait_for_journal(broker)
         for _ in range(3):
             client.produce("t", Batch().encode())
         walk = shortest(broker, lambda _: client.produce("t", Batch().encode()))
-    assert set(drawn("Produce")) <= set(walk.functions), "CONTRIBUTING.md draws another way"
+    assert not set(drawn("Produce")) - set(walk.functions), f"CONTRIBUTING.md draws another way: {walk}"
     assert len(walk.files) <= PRODUCE.files, str(walk)
     assert len(walk.functions) <= PRODUCE.functions, str(walk)
 
@@ -161,6 +170,7 @@ def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) 
             assert client.ask(END, 0, who + b"\1").next_records("ih") == (0, 0)
             eventually(lambda: state() == "CompleteCommit")
 
+        wait_for_journal(broker)
         assert broker._running is not None
         machine = broker._running.server.broker
         walks = []
@@ -168,6 +178,6 @@ def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) 
             begin()
             walks.append(walked(broker, partial(end, number)))
         walk = min(walks, key=lambda walk: len(walk.functions))
-    assert set(drawn("EndTxn")) <= set(walk.functions), "CONTRIBUTING.md draws another way"
+    assert not set(drawn("EndTxn")) - set(walk.functions), f"CONTRIBUTING.md draws another way: {walk}"
     assert len(walk.files) <= END_TXN.files, str(walk)
     assert len(walk.functions) <= END_TXN.functions, str(walk)

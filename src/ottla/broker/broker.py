@@ -28,6 +28,7 @@ from ottla.broker.long_checks import LongChecks
 from ottla.broker.membership.directory import DirectoryEpoch
 from ottla.broker.membership.membership import BrokerMembership
 from ottla.broker.membership.notifications import Notifications
+from ottla.broker.partitions.journals import JournalLimits
 from ottla.broker.partitions.log_cleaner import Cleaner
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
@@ -181,7 +182,9 @@ class BrokerMachine:
 
     def _partitions(self, first_dialect: FirstDialect | None) -> Partitions:
         shared = (self.disk, self.clock, self.scheduler, self.changes, self._on_partition_change)
-        partitions = Partitions(*shared, self.replication.kind, self.image.has_partition, self.log_directories)
+        settings = self.settings
+        journal = JournalLimits(settings.ottla_journal_bytes, settings.ottla_journal_max_partition_bytes)
+        partitions = Partitions(*shared, self.replication.kind, self.image.has_partition, self.log_directories, journal)
         partitions.sidecars = None if first_dialect is None else first_dialect.sidecars
         partitions.producers.most = lambda: self.settings_in_force.value.ottla_max_producer_ids_per_broker
         return partitions
@@ -378,6 +381,8 @@ class BrokerMachine:
         self.log_directories.load()
         self.configs.load()
         self.quotas.load()
+        journals = self.partitions.syncs.journals
+        journals.load(clean=clean)
         check = None if self.embedded is None else RegistryCheck(self.embedded.store, self.cluster_id)
         if check is not None:
             check.identity(self.directories)
@@ -387,6 +392,7 @@ class BrokerMachine:
             self.moves.is_starting = True
             self._begin_alone(self.embedded)
             self.moves.is_starting = False
+        journals.begin(self._is_topic_known)
         deleted = () if check is None else check.deleted
         self.groups.load(now, deleted)
         self.transactions.load()
@@ -394,6 +400,10 @@ class BrokerMachine:
         self.tokens.keep_house(self.scheduler, now)
         self._schedule_housekeeping(now)
         self.finish_bundle(now)
+
+    def _is_topic_known(self, topic_id: bytes) -> bool:
+        """Return whether a topic may exist. A broker of a cluster gets to know the topics only after its start."""
+        return not self.is_alone or self.image.name_of(topic_id) is not None
 
     def _begin_alone(self, embedded: EmbeddedRegistry) -> None:
         """Register as the only member and controller of a cluster, with all logs open.

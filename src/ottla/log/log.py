@@ -28,8 +28,9 @@ from ottla.log.segments.soundness import ENDLESS
 from ottla.log.segments.stamps import set_times, stamp_all
 from ottla.log.segments.transaction_index import Marker, read_marker
 from ottla.log.sidecars import NO_SIDECARS, SidecarFormat
-from ottla.log.slice_reader import PLACES, LogReader
-from ottla.ports import Disk, File, Now, Pauses, StorageFailed, Syncable
+from ottla.log.slice_reader import LogReader
+from ottla.log.unsynced_batches import DurablePlace
+from ottla.ports import Disk, Now, Pauses, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
 from ottla.wire.errors import NONE, RECORD_LIST_TOO_LARGE
 
@@ -44,7 +45,7 @@ NONE_AT_ALL = -1
 class Log(LogUpkeep):
     """A partition's log, opened by `Log.open`. Synchronous, and for one thread.
 
-    Everything below `synced_offset` is durable; `size_bytes` is the size of the segments' batches. Files of deleted segments
+    `size_bytes` is the size of the segments' batches. Files of deleted segments
     stay until the caller has raised `noted_start`, the start of the log in the synced checkpoint of epochs.
     """
 
@@ -77,6 +78,8 @@ class Log(LogUpkeep):
         self.noted_start = ENDLESS
         self._cut = None
         self.cuts = 0
+        self.durable_offset = opened.log_end_offset
+        self._asked = self._durable_at = DurablePlace(opened.log_end_offset, self._active, self._active.size)
         self._swap = None
         self._swap_step = 0
         self.sidecars = NO_SIDECARS
@@ -230,39 +233,6 @@ class Log(LogUpkeep):
                 self.epochs.entries = before
                 raise
 
-    def dirty_files(self) -> list[File]:
-        """Return the files whose sync makes everything below `log_end_offset` durable."""
-        files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
-        if self.synced_offset < self.log_end_offset and self._active.size:
-            files.append(self._active.file)
-        if self._active.size:
-            places = self._reader.places
-            if len(places) >= PLACES:
-                del places[next(iter(places))]
-            places[self.log_end_offset] = (self._active, self._active.size)
-        if self.sidecars is not NO_SIDECARS:
-            files += self.sidecars.dirty_files()
-        return files
-
-    @property
-    def has_unsynced_segments(self) -> bool:
-        """Return whether sealed segments wait for a sync."""
-        return bool(self._unsynced)
-
-    def mark_synced(self, offset: int) -> None:
-        """Record that the files of `dirty_files` are synced. `offset` is the log's end at the time of that call."""
-        assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
-        if offset > self.synced_offset:
-            self.synced_offset = offset
-            if offset > self._active.base_offset:
-                self.unnamed = None  # a file is synced with its name
-        for segment, unsynced in list(self._unsynced.items()):
-            left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
-            if not left:
-                del self._unsynced[segment]
-        if self.sidecars is not NO_SIDECARS:
-            self.sidecars.mark_synced()
-
     # Deletion and truncation
 
     def delete_records(self, offset: int) -> None:
@@ -346,6 +316,7 @@ class Log(LogUpkeep):
         self.cuts += 1
         self.log_end_offset = end_offset
         self.synced_offset = min(self.synced_offset, end_offset)
+        self._forget_durable_place()
         self.size_bytes = sum(segment.size for segment in self.segments)
         self.epochs.truncate_end(end_offset)
         self._snapshot_at = 0

@@ -21,7 +21,8 @@ from ottla.log.recovery.truncation import PendingCut
 from ottla.log.segments import retention, swap
 from ottla.log.segments.compacted_note import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
 from ottla.log.segments.segment import Segment, begin_segment
-from ottla.log.sidecars import Sidecars
+from ottla.log.sidecars import NO_SIDECARS, Sidecars
+from ottla.log.unsynced_batches import DurablePlace, UnsyncedBatches, batches_since
 from ottla.ports import Disk, File, Now, StorageFailed, Syncable
 from ottla.records.batches.header import BatchHeader
 
@@ -35,20 +36,24 @@ RUNG_BYTES = 64 << 20
 
 
 class LogUpkeep(ReadableLog):
-    """A log whose segments are sealed, synced, replaced and deleted. Everything below `synced_offset` is durable.
+    """A log whose segments are sealed, synced, replaced and deleted.
 
-    `size_bytes` is the size of the segments' batches, and `cuts` counts cuts of the log. `_unsynced` has, for each sealed segment,
-    pairs of a file and the log's end offset at which the file's sync is needed. Producer snapshots at the offsets `_rungs` are kept
-    while these are in the two newest segments, where cuts are made. The next one is due when the newest segment has more than
-    `_next_rung` bytes. `unnamed` is the newest segment while its name is possibly not on stable storage: call `is_named` after a
-    sync of the `directory`.
+    Everything below `synced_offset` is durable in the log's own files, and everything below `durable_offset` there or in the
+    journal. `_durable_at` is a place below which everything is durable, or None after a cut; `_asked` becomes that place when the
+    files of `dirty_files` are synced. `size_bytes` is the size of the segments' batches, and `cuts` counts cuts of the log.
+    `_unsynced` has, for each sealed segment, pairs of a file and the log's end offset at which the file's sync is needed. Producer
+    snapshots at the offsets `_rungs` are kept while these are in the two newest segments, where cuts are made. The next one is due
+    when the newest segment has more than `_next_rung` bytes. `unnamed` is the newest segment while its name is possibly not on
+    stable storage: call `is_named` after a sync of the `directory`.
     """
 
     __slots__ = (
         "_aborted",
         "_active",
+        "_asked",
         "_cut",
         "_disk",
+        "_durable_at",
         "_epochs_saved",
         "_names_synced",
         "_next_rung",
@@ -61,6 +66,7 @@ class LogUpkeep(ReadableLog):
         "_unsynced",
         "config",
         "cuts",
+        "durable_offset",
         "noted_start",
         "producers",
         "sidecars",
@@ -71,6 +77,7 @@ class LogUpkeep(ReadableLog):
 
     config: LogConfig
     cuts: int
+    durable_offset: int
     noted_start: int
     producers: Producers
     sidecars: Sidecars
@@ -78,9 +85,11 @@ class LogUpkeep(ReadableLog):
     synced_offset: int
     unnamed: Segment | None
     _aborted: AbortedNotes
+    _asked: DurablePlace | None
     _cut: PendingCut | None
     _active: Segment
     _disk: Disk
+    _durable_at: DurablePlace | None
     _epochs_saved: bool
     _names_synced: bool
     _next_rung: int
@@ -162,6 +171,66 @@ class LogUpkeep(ReadableLog):
                     segment.may_have_gaps = True
         finally:
             drop_note(self._disk, self.path, NEW_COPIED)
+
+    # Durability
+
+    def dirty_files(self) -> list[File]:
+        """Return the files whose sync makes everything below `log_end_offset` durable in them."""
+        files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
+        if self.synced_offset < self.log_end_offset and self._active.size:
+            files.append(self._active.file)
+        self._asked = DurablePlace(self.log_end_offset, self._active, self._active.size)
+        if self._active.size:
+            self._reader.remember(self.log_end_offset, self._active, self._active.size)
+        if self.sidecars is not NO_SIDECARS:
+            files += self.sidecars.dirty_files()
+        return files
+
+    @property
+    def has_unsynced_segments(self) -> bool:
+        """Return whether sealed segments wait for a sync."""
+        return bool(self._unsynced)
+
+    def mark_synced(self, offset: int) -> None:
+        """Record that the files of `dirty_files` are synced. `offset` is the log's end at the time of that call."""
+        assert offset <= self.log_end_offset, "a sync from before a truncation says nothing of what is written now"
+        if offset > self.synced_offset:
+            self.synced_offset = offset
+            if offset > self._active.base_offset:
+                self.unnamed = None  # a file is synced with its name
+        for segment, unsynced in list(self._unsynced.items()):
+            left = self._unsynced[segment] = [(end, file) for end, file in unsynced if end > offset]
+            if not left:
+                del self._unsynced[segment]
+        if self.sidecars is not NO_SIDECARS:
+            self.sidecars.mark_synced()
+        asked = self._asked
+        if offset >= self.durable_offset and asked is not None and asked.offset == offset:
+            self._durable_at = asked
+        self.durable_offset = max(self.durable_offset, offset)
+
+    def unsynced_batches(self, most_bytes: int) -> UnsyncedBatches | None:
+        """Return the batches that are possibly not durable, for the journal.
+
+        Return None if the log's own files must be synced instead: for more than `most_bytes`, after a truncation, or with files
+        beside the segments that are synced together with them.
+        """
+        place = self._durable_at
+        if place is None or self._cut is not None or self.sidecars is not NO_SIDECARS:
+            return None
+        self._reader.remember(self.log_end_offset, self._active, self._active.size)
+        return batches_since(place, self.segments, self.log_end_offset, most_bytes)
+
+    def mark_journaled(self, batches: UnsyncedBatches) -> None:
+        """Record that these batches are durable in the journal. The log was not cut since `unsynced_batches` returned them."""
+        place = batches.end
+        if place.offset >= self.durable_offset:
+            self.durable_offset, self._durable_at = place.offset, place
+
+    def _forget_durable_place(self) -> None:
+        """Let the next sync be one of the log's own files, which makes a truncation durable, too."""
+        self._durable_at = self._asked = None
+        self.durable_offset = max(self.synced_offset, min(self.durable_offset, self.log_end_offset))
 
     def check_place(self) -> None:
         """Raise `Vanished` if the log's directory or its newest file was removed, because appends would be lost."""

@@ -48,6 +48,11 @@ class SimFile:
     def path(self) -> str:
         return self._node.path
 
+    @property
+    def has_name(self) -> bool:
+        self._must_live()
+        return self._node.names > 0
+
     def append(self, buffers: Sequence[Buffer]) -> int:
         size = sum(map(len, buffers))
         self._may("append", size)

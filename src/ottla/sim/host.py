@@ -27,6 +27,9 @@ Answered = Callable[[Any], None]
 """A callback that gets the decoded response. It gets None if the broker ended or closed the connection before the response."""
 
 SIZE_BYTES = 4
+SMALL = {"ottla.journal.bytes": "65536"}
+"""Settings that keep a simulated disk small, unless others are given."""
+
 SLOW_SYNC, SLOWEST_SYNC_MS = 0.1, 40
 """The share of syncs that are slow, and the longest duration of one in ms. During a slow sync, a power cut loses data."""
 
@@ -44,7 +47,7 @@ class Host:
     ) -> None:
         self.world = world
         self.clock: Clock = clock or world.clock
-        self.settings = BrokerSettings(settings)
+        self.settings = BrokerSettings({**SMALL, **settings})
         self.log_dirs = log_dirs
         self.disk = self._empty_disk()
         self.broker: BrokerMachine | None = None

@@ -20,6 +20,9 @@ from typing import Self
 ANSWERS = re.compile(rb"answers at \[?([^\s\]]+)\]?:(\d+)")
 """The line that `ottla serve` prints when its listener answers."""
 
+OF_TESTS: Mapping[str, object] = {"ottla.journal.bytes": 1 << 20}
+"""Settings that differ from those of `ottla serve`: a test need not wait for a large journal to be filled with zeros."""
+
 
 class DidNotStart(Exception):
     """The broker ended before it answered, or did not answer in time.
@@ -37,9 +40,9 @@ class DidNotStart(Exception):
 class BrokerProcess:
     """One `ottla serve` process over `data_dir`. A context manager: entering starts the process, leaving stops it.
 
-    `settings` are Kafka's settings, as for `--set`. `release` is the Apache Kafka release that the broker emulates. With port 0 a
-    free port is chosen. A restart keeps the port, so that clients find the broker again. Standard error is appended to `log_path`,
-    by default a file beside the data directory.
+    `settings` are Kafka's settings, as for `--set`; without others, those of `OF_TESTS` are used. `release` is the Apache Kafka
+    release that the broker emulates. With port 0 a free port is chosen. A restart keeps the port, so that clients find the broker
+    again. Standard error is appended to `log_path`, by default a file beside the data directory.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class BrokerProcess:
         start_timeout_s: float = 120.0,
     ) -> None:
         self.data_dir = Path(data_dir)
-        self.settings = dict(settings or {})
+        self.settings = {**OF_TESTS, **(settings or {})}
         self.host = host
         self.port = port
         self.arguments = list(arguments)

@@ -39,6 +39,7 @@ class DictFile(Names):
         super().__init__(path)
         self.data = bytearray()
         self.rewrites = 0
+        self.has_name = True
 
     @property
     def size(self) -> int:

@@ -26,7 +26,7 @@ def copied_first(machine: ClusterMachine, monkeypatch: pytest.MonkeyPatch) -> An
 def test_where_each_record_is_flushed_readers_see_what_is_on_stable_storage_of_the_leader_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    machine = leading(log_flush_interval_messages=1)
+    machine = leading(log_flush_interval_messages=1, ottla_journal_bytes=0)
     promise = copied_first(machine, monkeypatch)
     assert machine.replica().high_watermark == 0
     assert not promise.done
@@ -36,7 +36,7 @@ def test_where_each_record_is_flushed_readers_see_what_is_on_stable_storage_of_t
 
 
 def test_what_was_copied_and_not_flushed_counts_for_a_new_leader_when_it_is_on_stable_storage() -> None:
-    machine = ClusterMachine(log_flush_interval_messages=1)
+    machine = ClusterMachine(log_flush_interval_messages=1, ottla_journal_bytes=0)
     machine.tell_brokers(1, 2, 3)
     follow(machine)
     replica = machine.replica()
@@ -48,7 +48,7 @@ def test_what_was_copied_and_not_flushed_counts_for_a_new_leader_when_it_is_on_s
 
 def test_records_that_are_copied_while_they_are_synced_are_not_synced_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next sync of the partition would wait for one that has nothing to do."""
-    machine = leading()
+    machine = leading(ottla_journal_bytes=0)
     asked = list[list[Syncable]]()
     sync_soon = machine.disk.sync_soon
 

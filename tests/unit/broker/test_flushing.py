@@ -19,7 +19,7 @@ from tests.support.producing import begin, create, delete, produce
 def synced(machine: Machine) -> int:
     partition = machine.broker.partitions.get("t", 0)
     assert partition is not None
-    return partition.log.synced_offset
+    return partition.log.durable_offset
 
 
 class Looked(dict[Partition, None]):

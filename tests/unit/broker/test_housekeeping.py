@@ -218,7 +218,7 @@ def short_of_handles(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t")
     with short_of_handles(monkeypatch):
         pending = begin(machine, b"patient")
@@ -233,7 +233,7 @@ def test_a_sync_for_which_there_is_no_handle_is_made_when_there_is_one(
 
 @pytest.mark.expects_errors("Too many open files")
 def test_a_checkpoint_for_which_there_is_no_handle_is_written_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t")
     produce(machine, b"one")
     with short_of_handles(monkeypatch):
@@ -274,7 +274,7 @@ def test_a_topic_that_is_deleted_during_its_sync_is_no_failure(caplog: pytest.Lo
 
 @pytest.mark.expects_errors("Input/output error")
 def test_a_checkpoint_that_could_not_be_synced_is_written_as_another_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t")
     produce(machine, b"one")
     held: list[SimFile] = []

@@ -24,7 +24,7 @@ def noted(machine: Machine, name: str = RECOVERY_POINTS) -> dict[str, int]:
 
 
 def machine_with_records(count: int = 3) -> Machine:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t")
     for number in range(count):
         produce(machine, b"%d" % number)
@@ -127,7 +127,7 @@ def test_partitions_of_which_nothing_but_a_recovery_point_is_left_are_told(caplo
 
 
 def test_after_a_kill_only_what_follows_the_recovery_point_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t", index_interval_bytes=0)
     for _ in range(50):
         produce(machine, bytes(50_000))
@@ -183,7 +183,7 @@ def test_a_missing_directory_that_held_records_is_told_and_not_begun_anew(caplog
 
 
 def test_a_sealed_segment_is_synced_even_if_nobody_waits_for_it() -> None:
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t", segment_bytes=1 << 20)
     for _ in range(3):
         produce(machine, bytes(700_000), acks=1)

@@ -21,7 +21,7 @@ LOAD = Checkpoints.load
 
 @pytest.fixture
 def machine() -> Machine:
-    machine = Machine(offsets_topic_num_partitions=1)
+    machine = Machine(offsets_topic_num_partitions=1, ottla_journal_bytes=0)
     create(machine, "t", 3)
     for index in range(3):
         assert produce(machine, b"before", index=index).error_code == 0

@@ -352,10 +352,9 @@ def test_a_partition_opened_after_its_coordinator_is_added_with_the_next_records
     ("topic", "refusal", "later"),
     [("a", KAFKA_STORAGE_ERROR, KAFKA_STORAGE_ERROR), (TRANSACTIONS_TOPIC, NOT_COORDINATOR, NOT_ENOUGH_REPLICAS)],
 )
-def test_records_whose_transaction_could_not_be_kept_are_not_acknowledged(
-    machine: Machine, topic: str, refusal: int, later: int
-) -> None:
+def test_records_whose_transaction_could_not_be_kept_are_not_acknowledged(topic: str, refusal: int, later: int) -> None:
     """Produce has no error of its own for a coordinator that is gone before anything is written: Kafka says that replicas lack."""
+    machine = new_machine(ottla_journal_bytes=0)
     producer = Transactional(machine)
     index = 0 if topic == "a" else partition_of(ID, 3)
     sync = SimFile.sync

@@ -34,7 +34,7 @@ def test_a_follower_cuts_nothing_while_it_is_written_out_before_a_stop() -> None
 
 def test_a_log_whose_every_sync_leads_to_another_append_is_written_out_all_the_same() -> None:
     """The stop of the broker waited for its whole time limit, because the next sync always began first."""
-    machine = Machine()
+    machine = Machine(ottla_journal_bytes=0)
     create(machine, "t")
     partition, batch = machine.broker.partitions.get("t", 0), build(None, [b"v"], 0)
     assert partition is not None

@@ -16,6 +16,7 @@ from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
 from ottla.log.errors import Vanished
 from ottla.log.log import Appended, Log, LogConfig
+from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Now, StorageFailed, SyncFailed
 from ottla.records.batches.header import LOG_OVERHEAD_BYTES, BatchHeader
 from ottla.records.batches.recompression import Recompression, recompress
@@ -332,7 +333,7 @@ class Partition:
     @property
     def is_flush_due(self) -> bool:
         """Return whether at least flush.messages records are not on stable storage."""
-        return self.log.log_end_offset - self.log.synced_offset >= self.config.flush_messages
+        return self.log.log_end_offset - self.log.durable_offset >= self.config.flush_messages
 
     def must_sync(self, *, acks_all: bool) -> bool:
         """Return whether the reply to the last append must wait for stable storage."""
@@ -346,7 +347,7 @@ class Partition:
         """Call `callback(error_code)` once all records below `offset` are as durable as acks=all requires. This can be at once."""
         if self.offline is not None:
             callback(self._offline_code)
-        elif self.log.synced_offset >= offset or not self.must_sync(acks_all=True):
+        elif self.log.durable_offset >= offset or not self.must_sync(acks_all=True):
             callback(NONE)
         else:
             self._waiting.append((offset, callback))
@@ -363,10 +364,19 @@ class Partition:
         self._want_sync(self)
 
     def record_sync(self, upto: int, now: Now) -> None:
-        """Record that the log is on stable storage up to `upto`, and call the callbacks that waited for it."""
+        """Record that the log's own files are synced up to `upto`, and call the callbacks that waited for it."""
         self.log.mark_synced(upto)
         self._touched[self] = None
-        waiting, end = self._waiting, self.log.synced_offset
+        self._on_durable(now)
+
+    def record_journaled(self, batches: UnsyncedBatches, now: Now) -> None:
+        """Record that these batches are durable in the journal, and call the callbacks that waited for them."""
+        self.log.mark_journaled(batches)
+        self._on_durable(now)
+
+    def _on_durable(self, now: Now) -> None:
+        """Call the callbacks that waited for the durable part of the log."""
+        waiting, end = self._waiting, self.log.durable_offset
         self._waiting = [(offset, callback) for offset, callback in waiting if offset > end]
         for offset, callback in waiting:
             if offset <= end:

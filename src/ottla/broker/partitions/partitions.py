@@ -12,6 +12,7 @@ from functools import partial
 
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.checkpoints import Checkpoints
+from ottla.broker.partitions.journals import NO_JOURNAL, JournalLimits
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
@@ -50,17 +51,18 @@ class Partitions:
         kind: Callable[..., Partition] = Partition,
         is_elsewhere: Callable[[str, int], bool] = _nowhere,
         directories: LogDirectories | None = None,
+        journal: JournalLimits = NO_JOURNAL,
     ) -> None:
         """Create an empty collection.
 
         `on_change(partition)` is called when a partition's readable range can have changed. `kind` makes partitions.
         `is_elsewhere(topic, index)` returns whether other brokers have a partition. `directories` are the log directories, by
-        default the data directory alone.
+        default the data directory alone. `journal` are the limits of their journals.
         """
         self.directories = directories or LogDirectories(disk)
         self.checkpoints = Checkpoints(disk, scheduler)
         self.producers = ProducerShares()
-        self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished)
+        self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished, self.directories, journal)
         self._disk = disk
         self._clock = clock
         self._scheduler = scheduler
@@ -166,7 +168,7 @@ class Partitions:
             sentence = f"the directory is missing, though it held records below offset {recovery_point}"
             raise StorageFailed(name, f"{sentence}: restore it, or delete the topic to give them up.")
         self.directories.place(name)
-        return Log.open(
+        opened = Log.open(
             self._disk,
             name,
             partition.config,
@@ -178,8 +180,11 @@ class Partitions:
             is_noted=self.checkpoints.is_noted(partition.topic, partition.index),
             is_start_known=self.checkpoints.knows_starts,
             was_killed=self.was_killed,
+            is_journaled=self.syncs.journals.has_entries(partition),
             sidecars=self.sidecars,
         )
+        self.syncs.journals.replay(partition, opened, now)
+        return opened
 
     def configure(self, topic: str, index: int, config: LogConfig, now: Now) -> None:
         """Apply a changed topic config to a partition, if this broker holds the partition."""
@@ -192,14 +197,20 @@ class Partitions:
             self._on_change(partition)
 
     def before_cut(self, partition: Partition, offset: int, latest_start: int) -> Steps[None]:
-        """Prepare the truncation of a log: wait for running syncs, and lower the checkpoints.
+        """Prepare the truncation of a log: wait for running syncs, make its entries in the journal void, lower the checkpoints.
 
         The recorded log start offset is then at most `latest_start`. Raises `StorageFailed`.
         """
-        while self.syncs.is_under_way(partition) or self.checkpoints.is_beyond(partition, offset, latest_start):
-            if self.syncs.is_under_way(partition):
-                yield partial(self.syncs.when_over, partition)
-            yield from self.checkpoints.lower(partition, offset, latest_start)
+        syncs, journals = self.syncs, self.syncs.journals
+        while True:
+            if journals.journals_with(partition):
+                yield from syncs.release(partition)
+            elif syncs.is_under_way(partition):
+                yield partial(syncs.when_over, partition)
+            elif self.checkpoints.is_beyond(partition, offset, latest_start):
+                yield from self.checkpoints.lower(partition, offset, latest_start)
+            else:
+                return
 
     def note_gaps(self, partition: Partition) -> Steps[None]:
         """Add the newest segment of a partition to the list of segments that may lack offsets.
@@ -232,6 +243,7 @@ class Partitions:
                 self.directories.forget(name)
             return is_gone and are_gone
         partition.end_deleted()
+        self.syncs.journals.forget(partition)
         self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
@@ -288,7 +300,7 @@ class Partitions:
         """Record how far each log is on stable storage, and sync segments sealed since the last checkpoint."""
         for partition in self.checkpoints.touched:
             if partition.offline is None and partition.log.has_unsynced_segments:
-                self.syncs.want(partition)
+                self.syncs.want_own(partition)
         return self.checkpoints.write_soon()
 
     def write_out(self) -> Steps[None]:

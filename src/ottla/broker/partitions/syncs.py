@@ -6,14 +6,18 @@ Replies with acks=all request syncs, as do a topic's flush.messages and flush.ms
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
+from ottla.broker.partitions.journals import NO_JOURNAL, DirectoryJournal, JournalLimits, Journals
+from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Scheduler
 from ottla.log.config import FOREVER
 from ottla.log.errors import Vanished
+from ottla.log.journal.journal import ROW_BYTES
 from ottla.log.segments.segment import Segment
+from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Clock, Disk, Done, Now, Steps, StorageFailed, TryAgain
 
 log = logging.getLogger("ottla.broker")
@@ -21,23 +25,40 @@ log = logging.getLogger("ottla.broker")
 AGAIN_MS = 100
 """Pause before a sync that could not begin is retried, in ms."""
 
+LEFT_AT_ONCE = 16
+"""How many partitions' own files are synced at the same time for a full file of the journal."""
+
 
 class Syncs:
     """The syncs of all partitions' logs to stable storage, pending and running.
 
-    A partition has at most one running sync; later appends share the next sync. A failed sync is never retried, because the
+    Small appends of all partitions are written together into the journal of their log directory; a log with many new bytes, or
+    after a truncation, is synced in its own files. Either makes the log durable. A partition has at most one running sync of its
+    own files and one write into the journal; later appends share the next one. A failed sync is never retried, because the
     kernel's cache is then in an unknown state, and the partition is offline (KAFKA_STORAGE_ERROR) until the broker restarts. A sync
     that could not begin is retried: nothing was lost, and its waits continue.
     """
 
-    def __init__(self, disk: Disk, clock: Clock, scheduler: Scheduler, vanished: Callable[[Partition, Vanished], None]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        scheduler: Scheduler,
+        vanished: Callable[[Partition, Vanished], None],
+        directories: LogDirectories,
+        limits: JournalLimits = NO_JOURNAL,
+    ) -> None:
         """Create the schedule of syncs. `vanished` is called for a partition with missing files, which a sync detects first."""
+        self.journals = Journals(disk, directories, limits, self._sync_left)
         self._disk = disk
         self._vanished = vanished
         self._clock = clock
         self._scheduler = scheduler
         self._wanted: dict[Partition, None] = {}
+        self._wanted_own: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
+        self._journaled: set[Partition] = set()
+        self._held: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
         self._awaited: dict[Partition, int] = {}
@@ -45,10 +66,16 @@ class Syncs:
         self._waiting: dict[Partition, list[Done]] = {}
         self._unnamed: dict[Partition, None] = {}
         self._naming: set[Partition] = set()
+        self._left: dict[Partition, int] = {}
+        self._leaving: set[Partition] = set()
 
     def want(self, partition: Partition) -> None:
-        """Request a sync of this partition's log. The next call of `start` starts the sync."""
+        """Request that this partition's log becomes durable. The next call of `start` starts that."""
         self._wanted[partition] = None
+
+    def want_own(self, partition: Partition) -> None:
+        """Request a sync of the own files of this partition's log, started by the next call of `start`."""
+        self._wanted_own[partition] = None
 
     def want_name(self, partition: Partition) -> None:
         """Request a sync of the directory with the newest segment's name, started by the next call of `start`.
@@ -60,22 +87,155 @@ class Syncs:
 
     def start(self) -> None:
         """Start every pending sync that is not running. Called at the end of each batch of requests."""
+        if self._wanted:
+            self._start_wanted()
         if self._unnamed:
             self._start_names()
-        if not self._wanted:
+        if self._wanted_own:
+            self._start_own()
+
+    def _start_wanted(self) -> None:
+        """Let each partition wait for the next write into its journal, or for a sync of its own files without a journal."""
+        wanted, self._wanted = self._wanted, {}
+        journals: dict[DirectoryJournal, None] = {}
+        for partition in wanted:
+            journal = self.journals.of(partition)
+            if journal is None:
+                self._wanted_own[partition] = None
+            else:
+                journal.waiting[partition] = None
+                journals[journal] = None
+        for journal in journals:
+            self._start_write(journal)
+
+    def _start_write(self, directory: DirectoryJournal) -> None:
+        """Write into a journal what waits for that, unless a write is under way: its end starts the next one."""
+        journal = directory.journal
+        if journal is None or journal.is_writing:
             return
-        for partition in [each for each in self._wanted if self._can_start(each)]:
+        if not directory.is_usable:
+            self._give_up(directory)
+            return
+        if directory.voids:
+            if not self.journals.write_voids(directory, partial(self._on_written, directory, {})):
+                self._fail_voids(directory, StorageFailed(directory.directory, "the journal is full: restart the broker"))
+            else:
+                return
+        left = directory.room_bytes()
+        if not left:
+            self._wanted_own |= directory.waiting
+            directory.waiting.clear()
+            return
+        batches = self._batches(directory, left)
+        if not batches:
+            return
+        try:
+            if self.journals.write(directory, batches, partial(self._on_written, directory, batches)):
+                self._journaled.update(batches)
+                return
+        except StorageFailed as failure:
+            log.debug("%s: %s; the partitions' own files are synced", directory.directory, failure)
+        self._wanted_own |= dict.fromkeys(batches)
+
+    def _batches(self, directory: DirectoryJournal, left: int) -> dict[Partition, UnsyncedBatches]:
+        """Take from the waiting partitions those whose batches go into the next write, with at most `left` bytes."""
+        most, now = min(self.journals.limits.partition_bytes, left - ROW_BYTES), self._clock.now()
+        batches: dict[Partition, UnsyncedBatches] = {}
+        for partition in list(directory.waiting):
+            if partition in self._held or partition in self._awaited:
+                continue
+            if partition.offline is not None:
+                del directory.waiting[partition]
+                continue
+            found = partition.log.unsynced_batches(most)
+            if found is None or not found.has_names():
+                self._wanted_own[partition] = None  # the sync finds out about removed files
+            elif not found.size:
+                partition.record_journaled(found, now)
+            elif found.size + ROW_BYTES > left:
+                break
+            else:
+                batches[partition] = found
+                left -= found.size + ROW_BYTES
+            del directory.waiting[partition]
+        return batches
+
+    def _on_written(
+        self, directory: DirectoryJournal, batches: dict[Partition, UnsyncedBatches], failure: StorageFailed | None
+    ) -> None:
+        now = self._clock.now()
+        for partition, written in batches.items():
+            self._journaled.discard(partition)
+            if partition.offline is not None:
+                pass
+            elif failure is None:
+                partition.record_journaled(written, now)
+            else:
+                self._fail(partition, failure)
+            self._call_waiting(partition)
+        self._start_write(directory)
+        if self._wanted_own:
+            self._start_own()
+
+    def _give_up(self, directory: DirectoryJournal) -> None:
+        """Request syncs of own files instead of a write into a journal that failed."""
+        self._wanted_own |= directory.waiting
+        directory.waiting.clear()
+        journal = directory.journal
+        if directory.voids and journal is not None and journal.failure is not None:
+            self._fail_voids(directory, journal.failure)
+
+    @staticmethod
+    def _fail_voids(directory: DirectoryJournal, failure: StorageFailed) -> None:
+        while directory.voids:
+            _, done = directory.voids.popleft()
+            done(failure)
+
+    def release(self, partition: Partition) -> Steps[None]:
+        """Sync the log's own files, and make its entries in the journal void, before the log is truncated.
+
+        Raises `StorageFailed`.
+        """
+        yield from self.turn(partition)
+        try:
+            found_in = self.journals.journals_with(partition)
+            if not found_in:
+                return
+            upto, files = partition.log.log_end_offset, partition.log.dirty_files()
+            failure = (yield partial(self._disk.sync_soon, files)) if files else None
+            if failure is not None:
+                if not isinstance(failure, TryAgain):
+                    self._fail(partition, failure)
+                raise failure
+            partition.record_sync(upto, self._clock.now())
+            for directory in found_in:
+                failure = yield partial(self._void, directory, partition)
+                if failure is not None:
+                    raise failure
+        finally:
+            self.over(partition)
+
+    def _void(self, directory: DirectoryJournal, partition: Partition, done: Done) -> None:
+        directory.voids.append((partition, lambda failure: self._scheduler.at(object(), 0, lambda now: done(failure))))
+        self._start_write(directory)
+
+    def _start_own(self) -> None:
+        for partition in [each for each in self._wanted_own if self._can_start(each)]:
             self._start_one(partition)
 
     def _can_start(self, partition: Partition) -> bool:
-        return partition not in self._under_way and partition not in self._awaited
+        return partition not in self._under_way and partition not in self._held and partition not in self._awaited
 
     def is_under_way(self, partition: Partition) -> bool:
-        return partition in self._under_way
+        return partition in self._under_way or partition in self._journaled or partition in self._held
 
     def when_over(self, partition: Partition, done: Done) -> None:
-        """Call `done(None)` when the running sync has ended."""
+        """Call `done(None)` when a running sync has ended."""
         self._waiting.setdefault(partition, []).append(done)
+
+    def _call_waiting(self, partition: Partition) -> None:
+        for done in self._waiting.pop(partition, ()):
+            done(None)
 
     def turn(self, partition: Partition) -> Steps[None]:
         """Wait until no sync of this partition runs, and prevent further syncs of it until `over` is called.
@@ -90,23 +250,25 @@ class Syncs:
             self._awaited[partition] -= 1
             if not self._awaited[partition]:
                 del self._awaited[partition]
-        self._under_way.add(partition)
+        self._held.add(partition)
 
     def over(self, partition: Partition) -> None:
-        """Record the end of a partition's sync, and start the next one if it is pending."""
-        self._under_way.discard(partition)
-        for done in self._waiting.pop(partition, ()):
-            done(None)
-        if partition in self._wanted and self._can_start(partition):
-            self._start_one(partition)
+        """Record the end of a turn, and start the next sync if it is pending."""
+        self._held.discard(partition)
+        self._call_waiting(partition)
+        if self.journals.stop_waiting(partition):  # it may have moved to another log directory
+            self._wanted[partition] = None
+        self.start()
 
     def _start_one(self, partition: Partition) -> None:
-        del self._wanted[partition]
+        del self._wanted_own[partition]
         if partition.offline is not None:
+            self._resolve_release(partition)
             return
         upto, files = partition.log.log_end_offset, partition.log.dirty_files()
         if not files:  # a running sync has already covered everything
             partition.record_sync(upto, self._clock.now())
+            self._resolve_release(partition)
             return
         try:
             self._disk.sync_soon(files, partial(self._finish, partition, upto))
@@ -116,12 +278,57 @@ class Syncs:
             self._start_later(partition, failure)
         except StorageFailed as failure:
             self._fail(partition, failure)
+            self._resolve_release(partition)
+
+    def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
+        if failure is None:
+            partition.record_sync(upto, self._clock.now())
+        else:
+            self._fail(partition, failure)
+        self._under_way.discard(partition)
+        self._call_waiting(partition)
+        if partition in self._wanted_own and self._can_start(partition):
+            self._start_one(partition)
+        self._resolve_release(partition)
+
+    # Own files of partitions in a full file of the journal
+
+    def _sync_left(self, ends: Mapping[Partition, int]) -> None:
+        """Sync own files, a few at a time, so that a full file of a journal can be used again."""
+        self._left |= ends
+        self._sync_next()
+
+    def _sync_next(self) -> None:
+        while self._left and len(self._leaving) < LEFT_AT_ONCE:
+            partition, end = next(iter(self._left.items()))
+            del self._left[partition]
+            if partition.offline is not None:
+                continue  # its entries stay in the journal until the next start
+            if partition.log.synced_offset >= end:
+                self.journals.note_synced(partition)
+                continue
+            self._leaving.add(partition)
+            self._wanted_own[partition] = None
+            if self._can_start(partition):
+                self._start_one(partition)
+
+    def _resolve_release(self, partition: Partition) -> None:
+        if partition.offline is None:
+            self.journals.note_synced(partition)
+        if partition in self._leaving:
+            self._leaving.discard(partition)
+            self._sync_next()
 
     def _start_names(self) -> None:
         unnamed, self._unnamed = self._unnamed, {}
         for partition in unnamed:
             log = partition.log
-            if partition.offline is not None or log.unnamed is None or partition in self._wanted or partition in self._under_way:
+            if (
+                partition.offline is not None
+                or log.unnamed is None
+                or partition in self._wanted_own
+                or partition in self._under_way
+            ):
                 continue  # a sync of the file also syncs its name; if no sync follows, the next append requests one
             try:
                 self._disk.sync_soon([log.directory], partial(self._on_name_synced, partition, log.unnamed))
@@ -148,27 +355,20 @@ class Syncs:
 
     def apply_config(self, partition: Partition, now: Now) -> None:
         """Apply changed flush configs, also to records that are already appended."""
-        if partition.log.synced_offset < partition.log.log_end_offset:
+        if partition.log.durable_offset < partition.log.log_end_offset:
             self._timed.discard(partition)
             self.flush(partition, now)
 
     def _flush_due(self, partition: Partition, now: Now) -> None:
         self._timed.discard(partition)
-        if partition.offline is None and partition.log.synced_offset < partition.log.log_end_offset:
+        if partition.offline is None and partition.log.durable_offset < partition.log.log_end_offset:
             self.want(partition)
 
     def _start_later(self, partition: Partition, failure: TryAgain) -> None:
         if partition not in self._put_off:
             self._put_off.add(partition)
             log.warning("%s: a sync could not begin (%s); it is retried until it can", partition, failure)
-        self._scheduler.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, lambda now: self.want(partition))
-
-    def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
-        if failure is None:
-            partition.record_sync(upto, self._clock.now())
-        else:
-            self._fail(partition, failure)
-        self.over(partition)
+        self._scheduler.at(("sync", partition), self._clock.now().mono_ms + AGAIN_MS, lambda now: self.want_own(partition))
 
     def _fail(self, partition: Partition, failure: StorageFailed) -> None:
         if partition.offline is not None:

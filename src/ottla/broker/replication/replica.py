@@ -204,7 +204,7 @@ class Replica(Partition):
         if leader.followers:
             offset = leader.high_watermark(end_offset, now.mono_ms, self._min_insync_replicas)
         if self.config.flush_messages <= EACH:
-            offset = min(offset, self.log.synced_offset)
+            offset = min(offset, self.log.durable_offset)
         if offset <= self.high_watermark:
             return
         self.high_watermark = offset
@@ -222,9 +222,9 @@ class Replica(Partition):
         is_enough = len(leader.maximal_isr) >= leader.min_isr(self._min_insync_replicas)
         return NONE if is_enough else NOT_ENOUGH_REPLICAS_AFTER_APPEND
 
-    def record_sync(self, upto: int, now: Now) -> None:
-        """Record a sync, and advance the high watermark if each record must be flushed before it is readable."""
-        super().record_sync(upto, now)
+    def _on_durable(self, now: Now) -> None:
+        """Advance the high watermark, too, if each record must be flushed before it is readable."""
+        super()._on_durable(now)
         if self.role is LEADER and self.offline is None and self.config.flush_messages <= EACH:
             self._advance(now)
 
@@ -248,7 +248,7 @@ class Replica(Partition):
         elif offset <= self.high_watermark:
             self._on_committed(offset, callback, self._late_error(leader))
         else:
-            if self.must_sync(acks_all=True) and self.log.synced_offset < offset:
+            if self.must_sync(acks_all=True) and self.log.durable_offset < offset:
                 self._want_sync(self)
             leader.when_high_watermark(offset, partial(self._on_committed, offset, callback))
 
@@ -389,7 +389,7 @@ class Replica(Partition):
         return (
             self._has_flush_settings
             and self.offline is None
-            and self.log.synced_offset < self.log.log_end_offset
+            and self.log.durable_offset < self.log.log_end_offset
             and self.is_flush_due
         )
 

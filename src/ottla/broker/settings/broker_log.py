@@ -9,6 +9,7 @@ from ottla.log.producer_state.producer_limit import MOST_BY_DEFAULT
 
 MINUTE_MS = 60_000
 HOUR_MS = 3_600_000
+LEAST_JOURNAL_BYTES = 1 << 16
 
 
 class LogSettings(SettingsOf):
@@ -88,6 +89,21 @@ class LogSettings(SettingsOf):
     message_max_bytes = default_of(TopicSettings.max_message_bytes)
     min_insync_replicas = default_of(TopicSettings.min_insync_replicas)
     ottla_acks_all_sync = default_of(TopicSettings.ottla_acks_all_sync)
+    ottla_journal_bytes = Setting(
+        LONG,
+        64 << 20,
+        "Size of each of the two files of a log directory's journal, into which small appends of all partitions are written "
+        "together when they have to be on stable storage; 0: no journal, each partition's own file is synced.",
+        check=Check(
+            lambda value: not value or value >= LEAST_JOURNAL_BYTES, "Value must be 0 or at least 65536", "0, 65536 or more"
+        ),
+    )
+    ottla_journal_max_partition_bytes = Setting(
+        INT,
+        1 << 20,
+        "Most bytes of one partition that are written into the journal at once; of more, the partition's own file is synced.",
+        check=at_least(0),
+    )
     ottla_max_open_files = Setting(
         INT,
         512,

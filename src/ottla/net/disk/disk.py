@@ -187,6 +187,11 @@ class RealFile(Pinned):
             self._system.ftruncate(fd, size)
         self._written += 1
 
+    @property
+    def has_name(self) -> bool:
+        with name_errors(self.real_path):
+            return self._system.fstat(self.fileno()).st_nlink > 0
+
     def _sync(self) -> None:
         """Sync the contents, and the file's name if the name is possibly new.
 

@@ -108,6 +108,8 @@ class BrokerKeywords(TypedDict, total=False):
     offsets_topic_segment_bytes: int
     ottla_acks_all_sync: bool
     ottla_client_metrics_bytes: int
+    ottla_journal_bytes: int
+    ottla_journal_max_partition_bytes: int
     ottla_kafka07_zookeeper_connect: str
     ottla_listener_releases: str
     ottla_max_group_bytes: int

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 MOST_PORT = 65_535
 
+EMBEDDED = {"group.initial.rebalance.delay.ms": "0", "ottla.journal.bytes": str(1 << 20)}
+"""The settings of an embedded broker that differ from those of a served one: tests wait for nothing, and write few zeros."""
+
 IN_CLUSTER = {"controlled.shutdown.retry.backoff.ms": "200"}
 """The settings of an embedded broker in a cluster, which must not retry for long if it is the last one to stop."""
 
@@ -83,7 +86,7 @@ class Broker:
         given = {name.replace("_", "."): str(value) for name, value in settings.items()}
         self._guard = Gatekeeper(users, tls=tls)
         patience = IN_CLUSTER if "zookeeper.connect" in given else {}
-        self._given = be.settings() | {"group.initial.rebalance.delay.ms": "0"} | patience | given
+        self._given = be.settings() | EMBEDDED | patience | given
         BrokerSettings.parse(self._given)
         security = self._guard.security
         self._listen = Listen(host, port, security.value if security else PLAINTEXT, be, security)

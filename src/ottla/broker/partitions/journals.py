@@ -1,0 +1,265 @@
+"""The journals of the log directories: which partition's batches go into them, and what they held at the start.
+
+Depends on partitions and `ottla.log.journal`. It syncs no log's own files: `Syncs` does, when a journal's file is full.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.broker.partitions.log_directories import LogDirectories
+from ottla.broker.partitions.partition import Partition
+from ottla.log.journal.contents import Damage, begin_anew, latest_incarnation, read_journal
+from ottla.log.journal.format import JournalEntry, Key
+from ottla.log.journal.journal import Journal
+from ottla.log.journal.kept_file import drop_kept, keep_unapplied, void_kept
+from ottla.log.journal.replay import replay
+from ottla.log.journal.saved_entries import SavedEntry
+from ottla.log.log import Log
+from ottla.log.name_places import joined
+from ottla.log.recovery.recovery import NO_TOPIC_ID
+from ottla.log.unsynced_batches import UnsyncedBatches
+from ottla.ports import Disk, Done, Now, StorageFailed
+
+log = logging.getLogger("ottla.broker")
+
+DIRECTORY = "journal"
+MOST_BLOCK_BYTES = 2 << 20
+"""Upper limit of one write, in bytes, which is copied and checked on the broker's thread."""
+
+
+class JournalLimits(NamedTuple):
+    """The size of each of a journal's two files, and the most bytes of one partition that go into the journal at once.
+
+    With `file_bytes` 0 there is no journal.
+    """
+
+    file_bytes: int
+    partition_bytes: int
+
+
+NO_JOURNAL = JournalLimits(0, 0)
+
+
+class DirectoryJournal:
+    """The journal of one log directory, with the partitions that wait for its next write.
+
+    `waiting` are partitions whose sync is wanted, `voids` those whose entries are to become void.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.incarnation = 0
+        self.journal: Journal | None = None
+        self.waiting: dict[Partition, None] = {}
+        self.voids: deque[tuple[Partition, Done]] = deque()
+
+    @property
+    def is_usable(self) -> bool:
+        return self.journal is not None and self.journal.is_ready
+
+    def room_bytes(self) -> int:
+        """Return how many bytes the next write can take, with `ROW_BYTES` for each partition; 0 if own files must be synced."""
+        return 0 if self.journal is None else min(self.journal.room_bytes(), MOST_BLOCK_BYTES)
+
+
+class Journals:
+    """The journals of all log directories.
+
+    `on_full` is called with partitions whose own files have to be synced, so that a journal's file can be used again.
+    """
+
+    def __init__(
+        self, disk: Disk, directories: LogDirectories, limits: JournalLimits, on_full: Callable[[Mapping[Partition, int]], None]
+    ) -> None:
+        self.limits = limits
+        self._disk = disk
+        self._directories = directories
+        self._on_full = on_full
+        self._all = {path: DirectoryJournal(joined(path, DIRECTORY)) for path in directories.paths}
+        self.first = self._all[""]
+        self._is_only = len(self._all) == 1
+        self._entered: dict[Key, Partition] = {}
+        self._stored: dict[Key, Sequence[SavedEntry]] = {}
+        self._damaged: dict[Key, Damage] = {}
+        self._has_begun = False
+
+    # The start
+
+    def load(self, *, clean: bool) -> None:
+        """Read the journals before any partition is opened. After a `clean` stop, no partition needs their entries.
+
+        Raises `StorageFailed`.
+        """
+        for one in self._all.values():
+            if clean:
+                one.incarnation = latest_incarnation(self._disk, one.directory)
+                continue
+            contents = read_journal(self._disk, one.directory)
+            one.incarnation = contents.incarnation
+            for key, entries in contents.entries.items():
+                known = self._stored.get(key)  # of a replica that was moved, in the journal of its former directory
+                self._stored[key] = entries if known is None else sorted([*known, *entries], key=_base_offset)
+            self._damaged |= contents.damaged
+            if contents.unattributed:
+                log.error(
+                    "%s The partitions concerned cannot be named: compare their ends with those of their replicas.",
+                    contents.unattributed,
+                )
+
+    def has_entries(self, partition: Partition) -> bool:
+        """Return whether the start has found batches of a partition that are not put back yet."""
+        return _key(partition) in self._stored
+
+    def replay(self, partition: Partition, opened: Log, now: Now) -> None:
+        """Put the batches that a recovered log lacks back from the journal, and sync them in the log's own files.
+
+        Raises `Damaged` if batches that were acknowledged are missing, and `StorageFailed`.
+        """
+        key = _key(partition)
+        entries, damage = self._stored.get(key), self._damaged.get(key)
+        if entries is None and damage is None:
+            return
+        end_offset = opened.log_end_offset
+        count = replay(opened, entries or (), now, damage)
+        for file in opened.dirty_files():
+            file.sync()
+        if count:
+            opened.directory.sync()
+            log.info("%s: offsets %d to %d come from the journal", partition, end_offset, opened.log_end_offset - 1)
+        opened.mark_synced(opened.log_end_offset)
+        self._forget_stored(key)
+
+    def begin(self, is_known: Callable[[bytes], bool] = lambda topic_id: True) -> None:
+        """Make the entries of the previous process void, and keep those of partitions that are not open.
+
+        Entries of topics whose id is not known (`is_known`) are dropped, because their topics were deleted. Raises `StorageFailed`.
+        """
+        self._stored = {key: entries for key, entries in self._stored.items() if is_known(key.topic_id)}
+        self._damaged = {key: damage for key, damage in self._damaged.items() if is_known(key.topic_id)}
+        self._keep_stored()
+        self._has_begun = True
+        for one in self._all.values():
+            if one.incarnation:
+                one.incarnation += 1
+                begin_anew(self._disk, one.directory, one.incarnation)
+
+    def _keep_stored(self) -> None:
+        if self._stored or self._damaged:
+            kept = keep_unapplied(self._disk, self.first.directory, self._stored, self._damaged)
+            self._stored = dict[Key, Sequence[SavedEntry]](kept)
+        else:
+            drop_kept(self._disk, self.first.directory)
+
+    def _forget_stored(self, key: Key) -> None:
+        if self._stored.pop(key, None) is not None or self._damaged.pop(key, None) is not None:
+            self._damaged.pop(key, None)
+            if not self._has_begun:
+                return
+            if self._stored or self._damaged:
+                void_kept(self._disk, self.first.directory, [key])
+            else:
+                drop_kept(self._disk, self.first.directory)
+
+    # What goes where
+
+    def place_of(self, partition: Partition) -> DirectoryJournal:
+        """Return the journal of the log directory that has a partition, whether it can be written or not."""
+        return self.first if self._is_only else self._all[self._directories.place_of(str(partition))]
+
+    def of(self, partition: Partition) -> DirectoryJournal | None:
+        """Return the journal for a partition; None if its own files must be synced. The first call begins to make a journal."""
+        one = self.place_of(partition)
+        if one.journal is None:
+            self._make(one)
+        return one if one.is_usable and partition.topic_id != NO_TOPIC_ID else None
+
+    def stop_waiting(self, partition: Partition) -> bool:
+        """Return whether a partition waited for the next write into a journal, which it no longer does."""
+        waited = [one for one in self._all.values() if partition in one.waiting]
+        for one in waited:
+            del one.waiting[partition]
+        return bool(waited)
+
+    def _make(self, one: DirectoryJournal) -> None:
+        if not self.limits.file_bytes:
+            return
+        journal = one.journal = Journal(self._disk, one.directory, self.limits.file_bytes, one.incarnation or 1, self._leave)
+
+        def done(failure: StorageFailed | None) -> None:
+            if failure is not None:
+                sentence = "%s: there is no journal until the broker restarts (%s): acks=all syncs the file of each partition"
+                log.warning(sentence, one.directory, failure)
+
+        try:
+            journal.begin(done)
+        except StorageFailed as failure:
+            done(failure)
+
+    def write(self, one: DirectoryJournal, batches: Mapping[Partition, UnsyncedBatches], done: Done) -> bool:
+        """Write batches of several partitions. Return False if they do not fit now. Raises `StorageFailed`."""
+        entries = []
+        for partition, found in batches.items():
+            key = _key(partition)
+            self._entered[key] = partition
+            epoch = partition.log.leader_epoch
+            entries.append(JournalEntry(key, found.base_offset, found.end.offset, epoch, found.parts, found.size))
+        assert one.journal is not None, "only a usable journal is written"
+        return one.journal.write(entries, done)
+
+    def write_voids(self, one: DirectoryJournal, done: Done) -> bool:
+        """Make the entries void of the partitions that wait for it. Return False if there is no room for that."""
+        asked = list(one.voids)
+        keys = [_key(partition) for partition, _ in asked]
+
+        def finish(failure: StorageFailed | None) -> None:
+            for key in keys if failure is None else ():
+                self._entered.pop(key, None)
+            for _, over in asked:
+                over(failure)
+            done(failure)
+
+        assert one.journal is not None, "only a usable journal is written"
+        if not one.journal.void(keys, finish):
+            return False
+        one.voids.clear()
+        return True
+
+    def _leave(self, ends: Mapping[Key, int]) -> None:
+        """Request syncs of the partitions whose entries are in a file that was left for the other one."""
+        self._on_full({self._entered[key]: end for key, end in ends.items() if key in self._entered})
+
+    def journals_with(self, partition: Partition) -> list[DirectoryJournal]:
+        """Return the journals in which the next start would find entries of a partition: two if it was moved lately."""
+        key = _key(partition)
+        if key not in self._entered:
+            return []
+        return [one for one in self._all.values() if one.journal is not None and one.journal.holds(key)]
+
+    def note_synced(self, partition: Partition) -> None:
+        """Record that a log's own files are synced, so that a journal's file can be used again."""
+        if self._entered:
+            key, offset = _key(partition), partition.log.synced_offset
+            for one in self._all.values():
+                if one.journal is not None:
+                    one.journal.note_synced(key, offset)
+
+    def forget(self, partition: Partition) -> None:
+        """Record that a partition is deleted."""
+        key = _key(partition)
+        self._forget_stored(key)
+        if self._entered.pop(key, None) is not None:
+            for one in self._all.values():
+                if one.journal is not None:
+                    one.journal.forget(key)
+
+
+def _base_offset(entry: SavedEntry) -> int:
+    return entry.base_offset
+
+
+def _key(partition: Partition) -> Key:
+    return Key(partition.topic_id, partition.index)
