@@ -87,7 +87,7 @@ class TransactionGuard:
     def admit(self, request: Request[ProduceRequest], parts: Iterable[tuple[Partition, Any]]) -> Steps[Admission]:
         """Verify or add the partitions in which records begin a transaction. `parts` are pairs of a partition and its records."""
         parts = list(parts)
-        admission = Admission(seen=frozenset(partition for partition, _ in parts))
+        admission = Admission(seen=frozenset([partition for partition, _ in parts]))
         adds = request.version >= ADDS_FROM
         if adds:  # first, because the end of a transaction removes existing tokens
             yield from self.ended(request.body.transactional_id or "", request)
@@ -118,8 +118,9 @@ class TransactionGuard:
             leaves_early=adds and self._additions.leaves_early,
         )
         added = yield from self.add(wanted, request, own, admission.tokens)
-        codes = {place: self._error_of_version(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
-        admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
+        if added.error_code or added.absent:
+            codes = {place: self._error_of_version(added.error_of(place, TRANSACTION_ABORTABLE), request.version) for place in own}
+            admission.errors |= {place: error_code for place, error_code in codes.items() if error_code}
         if wanted.leaves_early and not added.error_code:
             admission.added = frozenset(own)
         return admission

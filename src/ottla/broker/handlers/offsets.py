@@ -69,7 +69,7 @@ def offset_commit(
         return OffsetCommitResponse(topics=unknown)
 
     def finish(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        return _with_unknown(response, unknown)
+        return _with_unknown(response, unknown) if unknown else response
 
     part = replace(body, topics=known) if unknown else body
     return groups.request(body.group_id, part, request, finish)

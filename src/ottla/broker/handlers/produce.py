@@ -168,6 +168,9 @@ def _combine(request: Request[ProduceRequest], replies: list[tuple[Request[Produ
 
 def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply | None:
     """Check all records, then append them; return None if the check takes too long for one step."""
+    topics = request.body.topic_data
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return _produce_one(request, context, topics[0])
     partitions, cluster, purgatory, _, _ = context
     body = request.body
     sizes = [PARTITION_BYTES + len(data.records or b"") for topic in body.topic_data for data in topic.partition_data]
@@ -189,6 +192,23 @@ def _produce(request: Request[ProduceRequest], context: ProduceContext) -> Reply
         parts = [append_part(found, request, unsynced) for found in looked[at:end]]
         response.responses.append(TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=parts))
         at = end
+    return reply_to(request, response, unsynced, purgatory)
+
+
+def _produce_one(request: Request[ProduceRequest], context: ProduceContext, topic: ProduceRequest.TopicProduceData) -> Reply | None:
+    """Do the same for one partition, as a client asks that sends each record at once, without the lists of several."""
+    partitions, cluster, purgatory, _, _ = context
+    data = topic.partition_data[0]
+    if PARTITION_BYTES + len(data.records or b"") > AT_ONCE_BYTES:
+        return None
+    name = topic.name if request.version < TOPIC_IDS_FROM else cluster.name_of(topic.topic_id)
+    refusal = NONE if request.body.acks in (ACKS_NONE, ACKS_LEADER, ACKS_ALL) else _refusal(request)
+    found = check_part(name, data, request, partitions, refusal)
+    if found is None:
+        return None
+    unsynced: Unsynced = []
+    part = append_part(found, request, unsynced)
+    response = ProduceResponse(responses=[TopicResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[part])])
     return reply_to(request, response, unsynced, purgatory)
 
 
@@ -286,18 +306,22 @@ class SlowProduce:
 
     def check_part(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         """Check one partition's part without changing state, so that a bug fails this part alone."""
-        looked = yield from self._purgatory.spared(self._check_any_size(name, data))
+        looked = self._purgatory.changes.attempt(partial(self._check_at_once, name, data))
+        if looked is None:
+            looked = yield from self._purgatory.spared(self._check_slowly(name, data))
         if isinstance(looked, Mistake):
             self._purgatory.changes.report(looked.error, f"{self._request.peer}: a batch", data.records or b"")
             return error_response(data.index, UNKNOWN_SERVER_ERROR, MISTAKE)
         return looked
 
-    def _check_any_size(self, name: str | None, data: PartitionData) -> Steps[Looked]:
+    def _check_at_once(self, name: str | None, data: PartitionData) -> Looked | None:
+        """Check one partition's part; return None if the check takes long."""
+        if len(data.records or b"") > AT_ONCE_BYTES and name is not None and self._partitions.get(name, data.index) is not None:
+            return None
+        return check_part(name, data, self._request, self._partitions, self._refusal)
+
+    def _check_slowly(self, name: str | None, data: PartitionData) -> Steps[Looked]:
         request, partition = self._request, None if name is None else self._partitions.get(name, data.index)
-        if partition is None or len(data.records or b"") <= AT_ONCE_BYTES:
-            looked = check_part(name, data, request, self._partitions, self._refusal)
-            if looked is not None:
-                return looked
         assert partition is not None, "what takes long is there"
         config, refusal = partition.config, self._refusal or (internal_error(request) if name in INTERNAL else NONE)
         if refusal or partition.leader_error():
