@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import pairwise
 from struct import Struct
 
@@ -16,6 +17,9 @@ from ottla.ports import Disk, File
 
 PAGE = 64
 """The number of entries that a search reads at once."""
+
+WORD_BYTES = 4
+"""The size, in bytes, of positions and of relative offsets in an entry. Timestamps have twice that size."""
 
 FLUSH_ENTRIES = 4096
 FEW_ENTRIES = 4
@@ -179,21 +183,32 @@ class SparseIndex:
         while high - low > PAGE:
             start = min(max(low, guess - PAGE // 2), high - PAGE)
             page = self._page(start, PAGE)
-            if start > low and self._at(page, 0)[column] > value:
+            values = self._column(page, column)
+            if start > low and values[0] > value:
                 high = start
-            elif start + PAGE < high and self._at(page, PAGE - 1)[column] <= value:
+            elif start + PAGE < high and values[-1] <= value:
                 low = start + PAGE - 1
             else:
-                return self._search_page(page, start, PAGE, column, value)
+                return self._search_page(page, values, start, value)
             guess = (low + high) // 2
-        return self._search_page(self._page(low, high - low), low, high - low, column, value)
+        page = self._page(low, high - low)
+        return self._search_page(page, self._column(page, column), low, value)
 
-    def _search_page(self, page: bytes, start: int, count: int, column: int, value: int) -> tuple[int, Pair | None]:
-        width, unpack = self._entry.size, self._entry.unpack_from
-        found = bisect_right(range(count), value, key=lambda number: int(unpack(page, number * width)[column]))
+    def _search_page(self, page: bytes, values: Sequence[int], start: int, value: int) -> tuple[int, Pair | None]:
+        found = bisect_right(values, value)
         if found:
             return start + found, self._at(page, found - 1)
         return start, self._stored_entry(start - 1) if start else None
+
+    def _column(self, page: bytes, column: int) -> Sequence[int]:
+        """Return the first column (0) or the second column (1) of stored entries."""
+        if self._firsts.itemsize > WORD_BYTES and not column:
+            return [first for first, _ in self._entry.iter_unpack(page)]
+        words = array("i", page)
+        if sys.byteorder == "little":
+            words.byteswap()
+        width = self._entry.size // WORD_BYTES
+        return words[(width - 1) * column :: width]
 
     def _guess(self, column: int, value: int) -> int:
         """Return the number of the entry that probably has `value`: by interpolation, or the middle for timestamps."""

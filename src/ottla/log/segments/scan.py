@@ -54,25 +54,33 @@ def find_offset(file: Readable, position: int, end: int, offset: int, *, last_of
 
 def check_entry(file: Readable, position: int, end: int, last_offset: int) -> None:
     """Raise `Astray` unless the batch at `position` ends with `last_offset`, the offset in an index entry."""
-    span = file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b""
-    if len(span) == SPAN.size:
-        base_offset, _, last_offset_delta = SPAN.unpack(span)
+    check_span(file, position, file.read(position, SPAN.size) if 0 <= position <= end - HEADER_BYTES else b"", last_offset)
+
+
+def check_span(file: Readable, position: int, data: bytes, last_offset: int) -> None:
+    """Raise `Astray` unless `data`, read at `position`, begins with a batch that ends with `last_offset`."""
+    if len(data) >= SPAN.size:
+        base_offset, _, last_offset_delta = SPAN.unpack_from(data)
         if base_offset + last_offset_delta == last_offset:
             return
     directory, _, name = file.path.rpartition("/")
     raise Astray(directory, name, max(0, position), "the index points here, where no batch begins.")
 
 
-def last_boundary(file: File, position: int, limit: int) -> tuple[int, int]:
+def last_boundary(file: File, position: int, limit: int, *, last_offset: int = ANY) -> tuple[int, int]:
     """Return (end, next_offset) of the last batch at or after `position` that ends by `limit`.
 
     `next_offset` is the offset after the last batch, which a reader continues with at `end`. If no batch ends by `limit`, `end` is
-    `position`, and `next_offset` the base offset of the batch there, or -1. Raises `Damaged` where no batch can be.
+    `position`, and `next_offset` the base offset of the batch there, or -1. `last_offset` and `Astray` are as for
+    `find_offset`, but `last_offset` is checked only if a batch fits before `limit`. Raises `Damaged` where no batch can be.
     """
     unpack = SPAN.unpack_from
     next_offset = -1
     while limit - position >= HEADER_BYTES:
         chunk = file.read(position, min(CHUNK_BYTES, limit - position))
+        if last_offset != ANY:
+            check_span(file, position, chunk, last_offset)
+            last_offset = ANY
         at, last = 0, len(chunk) - SPAN.size
         while at <= last:
             base_offset, batch_length, last_offset_delta = unpack(chunk, at)

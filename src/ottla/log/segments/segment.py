@@ -299,12 +299,13 @@ class Segment:
         if self._reindexed is not None:
             self.need_indexes()
         entry = self.index.floor_second(limit)
-        position = start
-        if entry is not None and entry[1] > start:
-            position = entry[1]
-            check_entry(self.file, position, self.size, self.base_offset + entry[0])
-        end, next_offset = last_boundary(self.file, position, min(limit, self.size))
-        return end, next_offset
+        limit = min(limit, self.size)
+        if entry is None or entry[1] <= start:
+            return last_boundary(self.file, start, limit)
+        position, last_offset = entry[1], self.base_offset + entry[0]
+        if limit - position < HEADER_BYTES:
+            check_entry(self.file, position, self.size, last_offset)
+        return last_boundary(self.file, position, limit, last_offset=last_offset)
 
     @property
     def records_end(self) -> int:
