@@ -227,12 +227,24 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     for home, names in _HOMES.items():
         if name in names.split():
-            from importlib import import_module
-
-            found: object = getattr(import_module(home), name)
+            found: object = getattr(_load(home), name)
             globals()[name] = found
             return found
     raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+
+
+def _load(name: str) -> object:
+    """Import a module without collections of garbage, which would take a sixth of the time and find hardly any."""
+    import gc
+    from importlib import import_module
+
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -25,13 +25,14 @@ from ottla.errors import SettingError
 from ottla.net.security.key_stores import key_and_chain, read_trusted
 from ottla.sasl import jaas, oauthbearer
 from ottla.sasl.bearer import BearerRules, expiry_ms, judge_unsecured
+from ottla.sasl.dummy_credentials import dummy_credential
 from ottla.sasl.mechanism import Authenticated, Challenge, Computed, SaslFailed, ServerMechanism
 from ottla.sasl.oauthbearer import BadToken, OAuthBearerServer
 from ottla.sasl.plain import PlainServer
 from ottla.sasl.saslprep import saslprep
 from ottla.sasl.scram import SHA_256, SHA_512, Algorithm, credential_of, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer, dummy_credential
+from ottla.sasl.scram_server import Account, ScramServer
 from tests.support.machine import Machine
 
 WALL_MS = 1_800_000_000_000

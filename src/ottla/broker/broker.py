@@ -47,7 +47,6 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.security.acls import AclAuthorizer
 from ottla.broker.security.credentials import Credentials
 from ottla.broker.security.logins import Logins
-from ottla.broker.security.proofs import NoProofs, Proofs
 from ottla.broker.security.rights import AllowAll, Answering, Authorizer, Rights, TrustingItself, UncachedAuthorizer
 from ottla.broker.security.tokens import DelegationTokens
 from ottla.broker.serving.addresses import Addresses, CurrentLeaders
@@ -80,6 +79,7 @@ from ottla.registry.embedded_registry import EmbeddedRegistry
 
 if TYPE_CHECKING:
     from ottla.broker.security.authentication import SaslListener
+    from ottla.broker.security.proofs import Proofs
     from ottla.coord.consumer.assign import Assignor
 
 
@@ -135,7 +135,7 @@ class BrokerMachine:
         self._coordinate(assignors)
         self.replica_moves = ReplicaMoves(disk, self.scheduler, self.partitions, self.settings_in_force, random_bytes)
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
-        self.logins = self._logins(proofs or NoProofs())
+        self.logins = self._logins(proofs)
         self.replication.manage(self.partitions, self.directories, self.moves, self.metadata_waits.notify)
         self._learn_metadata(source)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
@@ -265,12 +265,14 @@ class BrokerMachine:
             is_alone=self.is_alone,
         )
 
-    def _logins(self, proofs: Proofs) -> Logins:
+    def _logins(self, proofs: Proofs | None) -> Logins:
         def offer_at(settings: BrokerSettings, listener: str) -> SaslListener:
             from ottla.broker.security.mechanisms import offer
             from ottla.broker.security.offers import Means
+            from ottla.broker.security.proofs import NoProofs
 
-            return offer(Means(self.random_bytes, self.credentials, self.tokens, proofs), settings, listener)
+            means = Means(self.random_bytes, self.credentials, self.tokens, proofs or NoProofs())
+            return offer(means, settings, listener)
 
         return Logins(self.settings_in_force, offer_at, self.purgatory, self.checks)
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from ottla.cluster import layout
 from ottla.ports import Change
+from ottla.sasl.dummy_credentials import Likeness, likeness_of
 from ottla.sasl.scram import ALGORITHMS, Algorithm, Credential
-from ottla.sasl.scram_server import Likeness, likeness_of
 
 SECRET_BYTES: Final = 32
 

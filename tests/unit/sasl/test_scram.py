@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.sasl.clients import client_mechanism
+from ottla.sasl.dummy_credentials import dummy_credential
 from ottla.sasl.mechanism import Authenticated, Challenge, ClientMechanism, Computed, Rejected, SaslFailed, ServerMechanism, Step
 from ottla.sasl.scram import ALGORITHMS, SHA_256, SHA_512, Algorithm, credential_of, nonce, xor
 from ottla.sasl.scram_client import ScramClient
-from ottla.sasl.scram_server import Account, ScramServer, dummy_credential
+from ottla.sasl.scram_server import Account, ScramServer
 
 SALT = bytes(range(16))
 

@@ -40,7 +40,7 @@ class Credentials:
         It is equal on all brokers, and does not depend on other users. It is derived from the cluster's secret, or from this
         broker's own secret until the registry has the cluster's.
         """
-        from ottla.sasl.scram_server import USUAL, dummy_credential
+        from ottla.sasl.dummy_credentials import USUAL, dummy_credential
 
         known = self._image.unknown_users or UnknownUsers(self._own_secret)
         return dummy_credential(algorithm, known.secret, user, known.likenesses.get(algorithm.name, USUAL))

@@ -6,6 +6,7 @@ Help, man page and shell completion are made from the parsers, so that each comm
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, NoReturn
@@ -26,11 +27,32 @@ class Example(NamedTuple):
     effect: str
 
 
+class HelpLines(argparse.HelpFormatter):
+    """argparse's formatter of helps. argparse also makes one for each argument, and asks `shutil` for the terminal's width.
+
+    `shutil` imports modules of archives, which takes as long as a tenth of a short command.
+    """
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=terminal_columns() - 2)
+
+
+def terminal_columns() -> int:
+    """Return the width of the terminal: COLUMNS if it is set, or the width of standard output's terminal, or 80."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80 if sys.__stdout__ is not None else 80
+    except (OSError, ValueError):
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of one command. `examples` are printed below its help."""
 
     def __init__(self, *, examples: Iterable[Example] = (), **settings: object) -> None:
-        super().__init__(**{"allow_abbrev": False, **settings})  # type: ignore[arg-type]  # argparse's own keyword arguments
+        super().__init__(**{"allow_abbrev": False, "formatter_class": HelpLines, **settings})  # type: ignore[arg-type]  # argparse's own keyword arguments
         self.examples = tuple(examples)
         self.set_defaults(parser=self)
         self.commands: Commands | None = None

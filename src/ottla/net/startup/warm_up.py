@@ -18,7 +18,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.api_table import apis
 from ottla.ports import Steps
 
-PAUSE_MS: Final = 5
+PAUSE_MS: Final = 3
 """The pause after each step."""
 MOST_PUT_OFF: Final = 20
 """The number of times in a row that a step is put off because requests wait. A broker with constant load imports, too."""
