@@ -174,9 +174,14 @@ class LogUpkeep(ReadableLog):
 
     # Durability
 
-    def dirty_files(self) -> list[File]:
-        """Return the files whose sync makes everything below `log_end_offset` durable in them."""
-        files = [file for unsynced in self._unsynced.values() for _, file in unsynced]
+    def dirty_files(self) -> list[Syncable]:
+        """Return the files whose sync makes everything below `log_end_offset` durable in them.
+
+        The directory is one of them after a deletion: if a power cut undid that, an unsynced segment would end the log.
+        """
+        files: list[Syncable] = [file for unsynced in self._unsynced.values() for _, file in unsynced]
+        if not self._names_synced:
+            files.append(self.directory)
         if self.synced_offset < self.log_end_offset and self._active.size:
             files.append(self._active.file)
         self._asked = DurablePlace(self.log_end_offset, self._active, self._active.size)
@@ -212,11 +217,11 @@ class LogUpkeep(ReadableLog):
     def unsynced_batches(self, most_bytes: int) -> UnsyncedBatches | None:
         """Return the batches that are possibly not durable, for the journal.
 
-        Return None if the log's own files must be synced instead: for more than `most_bytes`, after a truncation, or with files
-        beside the segments that are synced together with them.
+        Return None if the log's own files must be synced instead: for more than `most_bytes`, after a truncation, after a deletion
+        whose names are not synced yet, or with files beside the segments that are synced together with them.
         """
         place = self._durable_at
-        if place is None or self._cut is not None or self.sidecars is not NO_SIDECARS:
+        if place is None or self._cut is not None or not self._names_synced or self.sidecars is not NO_SIDECARS:
             return None
         self._reader.remember(self.log_end_offset, self._active, self._active.size)
         return batches_since(place, self.segments, self.log_end_offset, most_bytes)

@@ -70,6 +70,22 @@ def test_a_power_cut_after_the_deletion_of_all_segments_but_a_new_one_leaves_the
     assert Log.open(disk, "t-0", LogConfig(), NOW).log_end_offset == 2
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_sync_after_the_deletion_of_an_unsynced_segment_makes_its_deletion_durable(seed: int) -> None:
+    disk = SimDisk()
+    log = Log.open(disk, "t-0", LogConfig(file_delete_delay_ms=0), NOW)
+    append(log, make_batch(2, 40))
+    sync(log)
+    append(log, make_batch(2, 40))
+    log.roll()
+    log.delete_records(4)
+    assert log.retain(NOW) == 1
+    assert log.unsynced_batches(1 << 20) is None, "the journal would continue at offset 4, and the log could end before"
+    sync(log)
+    disk.crash(Random(seed))
+    assert Log.open(disk, "t-0", LogConfig(), NOW).log_end_offset == 4
+
+
 def test_segments_go_when_their_newest_record_is_too_old() -> None:
     log = filled(SimDisk(), retention_ms=5000)
     assert log.retain(after_ms(6000)) == 0

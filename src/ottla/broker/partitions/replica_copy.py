@@ -75,7 +75,7 @@ class ReplicaCopy:
         self.end_offset = end_offset
         return copied
 
-    def finish(self, growing: Collection[File]) -> bool:
+    def finish(self, growing: Collection[Syncable]) -> bool:
         """Copy the last appends to `growing`, the files that are synced before their appends are acknowledged.
 
         Return False if other changes remain to be copied, or too many. The copied appends are not synced.
