@@ -73,6 +73,7 @@ clients-elsewhere: .venv/ready
 
 sim: .venv/ready
 	$(BIN)/python -m tests.sim.crashes --points 20000
+	$(BIN)/python -m tests.sim.journals --points 50000 --seconds 900
 	$(BIN)/python -m tests.sim.followers --seeds 2000
 	$(BIN)/python -m tests.sim.groups --seeds 5000
 	$(BIN)/python -m tests.sim.transactions --seeds 1000

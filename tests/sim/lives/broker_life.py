@@ -50,9 +50,20 @@ CALM_MS = HOUR_MS
 MINUTE_MS = 60_000
 NAMES = ("a", "b", "c", "d", "e")
 SETTINGS = {"offsets.topic.num.partitions": "2", "offsets.topic.segment.bytes": str(1 << 20)}
+JOURNAL_BYTES, MOST_OF_A_PARTITION = (65_536, 65_536, 131_072, 0), (400, 2_000, 1 << 20)
+"""The sizes of a journal's files, and the most bytes of a partition that go there: of much, its own file is synced."""
 MORE = 1.5
 """How much more than a fresh broker an old one may hold, and how many items on top, such as readers' positions."""
 MORE_ITEMS = 3_000
+
+
+def journal_settings(seed: int) -> dict[str, str]:
+    """Choose the settings of a seed's journal, without a change to anything else of the seed."""
+    random = Random(seed)
+    return {
+        "ottla.journal.bytes": str(random.choice(JOURNAL_BYTES)),
+        "ottla.journal.max.partition.bytes": str(random.choice(MOST_OF_A_PARTITION)),
+    }
 
 
 class BrokerPlan(NamedTuple):
@@ -96,7 +107,9 @@ class BrokerLife:
         self.tell = tell
         random = self.world.random
         self.plan = BrokerPlan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
-        self.host = Host(self.world, SETTINGS, log_dirs=("d2", "d3") if seed % 3 == 2 else ())
+        self.host = Host(self.world, SETTINGS | journal_settings(seed), log_dirs=("d2", "d3") if seed % 3 == 2 else ())
+        self.host.disk.room_alignment = 512 << seed % 5
+        self.host.slow_syncs *= seed % 7 // 3 + 1
         self._rots = Random(seed)
         """Of its own: what rots in the registry changes nothing else of a seed."""
         self._entries = LoggedEntries()
@@ -465,12 +478,21 @@ class BrokerLife:
         self.host.start()
         if was_clean and self._entries.warnings and not self._has_met_faults():
             raise Violation(f"nothing is told: after an orderly stop a start said {self._entries.warnings[0]!r}")
+        self._look_at_ends()
         self._began()
         self.groups.broker_started()
         self._compare_topics()
         self._look()
         self.clients.send_again()
         self._look_closely()
+
+    def _look_at_ends(self) -> None:
+        """Check after a start that each log has what was durable at the last power cut."""
+        durable, self.host.durable = self.host.durable, {}
+        for partition in self.host.broker.partitions if self.host.broker is not None else ():
+            end = durable.get((partition.topic_id, partition.index), 0)
+            if partition.offline is None and partition.log.log_end_offset < end:
+                raise Violation(f"nothing is lost: {partition} ends at {partition.log.log_end_offset}, and was durable up to {end}")
 
     def _began(self) -> None:
         assert self.host.broker is not None, "it has just begun"

@@ -32,7 +32,7 @@ COMPACTION_MS = 3 * 3_600_000
 
 
 class PartitionSample(NamedTuple):
-    """A partition at one time: how far it was durable, its start and end, and up to where it waited for compaction."""
+    """A partition at one time: how far its own files were synced, its start and end, and up to where it waited for compaction."""
 
     synced: int
     start: int
@@ -109,9 +109,9 @@ class HousekeepingWatch:
         log, config = partition.log, partition.config
         if config.flush_ms < FOREVER:
             written = self._before(now, config.flush_ms + SLOW_MS, partition)
-            if written is not None and log.synced_offset < written.end:
+            if written is not None and log.durable_offset < written.end:
                 raise Violation(
-                    f"flush.ms is kept: {partition} is synced up to {log.synced_offset}, and ended at {written.end} before"
+                    f"flush.ms is kept: {partition} is durable up to {log.durable_offset}, and ended at {written.end} before"
                 )
         waiting = self._before(now, COMPACTION_MS, partition)
         if waiting is not None and waiting.due_for_compaction:
