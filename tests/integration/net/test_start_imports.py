@@ -51,6 +51,45 @@ asyncio.run(run())
 """
 
 
+REQUESTED = """
+import json, sys
+from ottla.records.batches.builder import build
+from tests.support.machine import Machine
+from tests.support.messages import request
+
+def ask(key, version, **values):
+    return machine.ask(key, version, request(key, version, **values))
+
+machine = Machine(num_partitions=2, offsets_topic_num_partitions=2)
+before = set(sys.modules)
+ask(18, 3, client_software_name="t", client_software_version="1")
+ask(3, 12, topics=[{"name": "t"}])
+ask(19, 7, topics=[{"name": "t2", "num_partitions": 1, "replication_factor": 1}])
+produced = {"name": "t", "partition_data": [{"index": 0, "records": build(None, [b"value"], 1_700_000_000_000)}]}
+ask(0, 9, acks=-1, timeout_ms=10, topic_data=[produced])
+ask(2, 7, topics=[{"name": "t", "partitions": [{"partition_index": 0, "timestamp": 0}]}])
+ask(1, 12, max_wait_ms=10, min_bytes=1, topics=[{"topic": "t", "partitions": [{"partition": 0, "partition_max_bytes": 999}]}])
+ask(10, 4, coordinator_keys=["g"])
+member = {"group_id": "g", "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000, "protocol_type": "consumer"}
+joined = ask(11, 3, protocols=[{"name": "range", "metadata": b""}], **member)
+mine = {"group_id": "g", "member_id": joined.member_id, "generation_id": joined.generation_id}
+ask(14, 3, assignments=[{"member_id": joined.member_id, "assignment": b""}], **mine)
+ask(12, 3, **mine)
+topics = [{"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
+ask(8, 8, group_id="g", member_id=joined.member_id, generation_id_or_member_epoch=joined.generation_id, topics=topics)
+ask(9, 7, group_id="g", topics=[{"name": "t", "partition_indexes": [0]}])
+ask(68, 0, group_id="k", member_id="m", rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[])
+ask(10, 4, key_type=1, coordinator_keys=["x"])
+producer = ask(22, 4, transactional_id="x", transaction_timeout_ms=1000)
+known = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+ids = {f"v3_and_below_{name}": value for name, value in {**known, "transactional_id": "x"}.items()}
+ask(24, 3, v3_and_below_topics=[{"name": "t", "partitions": [0]}], **ids)
+assert ask(26, 3, transactional_id="x", committed=True, **known).error_code == 0
+ask(32, 4, resources=[{"resource_type": 2, "resource_name": "t"}])
+print(json.dumps(sorted(name for name in set(sys.modules) - before if name.startswith("ottla."))))
+"""
+
+
 @pytest.fixture(scope="module")
 def started() -> dict[str, Any]:
     """What a broker in a fresh process has loaded when it answers, and each step of the imports that follow."""
@@ -74,6 +113,12 @@ def test_a_broker_without_a_cluster_loads_no_client_no_kafka07_and_no_parser_of_
 def test_the_other_imports_begin_once_the_broker_answers_and_are_small_steps(started: dict[str, Any]) -> None:
     assert started["begun"] == 1
     assert all(len(loaded) <= MOST_IN_A_STEP for loaded in started["steps"].values()), started["steps"]
+
+
+def test_the_first_requests_of_each_kind_import_nothing_that_the_background_has_not(started: dict[str, Any]) -> None:
+    done = subprocess.run([sys.executable, "-c", REQUESTED], capture_output=True, text=True, check=True)
+    warm = {*started["first"], *(name for loaded in started["steps"].values() for name in loaded)}
+    assert not set(json.loads(done.stdout)) - warm, "add them to `warm_up.modules`"
 
 
 class BackgroundImports:
