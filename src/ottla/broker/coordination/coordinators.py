@@ -74,17 +74,21 @@ class PartitionLog:
         """Append records, and return an error code that clients of coordinators support, or NONE."""
         if self._partition.replicas is not None and self._partition.acks_error():
             return COORDINATOR_NOT_AVAILABLE
-        keys, values = [key for key, _ in records], [value for _, value in records]
+        if len(records) == 1:  # without two loops
+            ((key, value),) = records
+            keys, values = [key], [value]
+        else:
+            keys, values = [key for key, _ in records], [value for _, value in records]
         if producer is None:
             batch = build(keys, values, now.wall_ms)
         else:
             producer_id, epoch = producer
             batch = build(keys, values, now.wall_ms, producer_id=producer_id, producer_epoch=epoch, transactional=True)
         error_code = self._partition.append(batch, (read_header(batch),), now, origin_client=False).error_code
-        if error_code == INVALID_PRODUCER_EPOCH:
+        if not error_code or error_code == INVALID_PRODUCER_EPOCH:
             return error_code
-        if error_code in (NONE, *UNUSABLE):
-            return NOT_COORDINATOR if error_code else NONE
+        if error_code in UNUSABLE:
+            return NOT_COORDINATOR
         sentence = "%s: its coordinator cannot store %d bytes of records (%s): check the settings of the topic"
         log.error(sentence, self._partition, len(batch), error_name(error_code), extra={"cause": "coordinator"})
         return UNKNOWN_SERVER_ERROR
