@@ -17,6 +17,7 @@ from bench.figures import MB, Figure
 from bench.journal_loads import ALL, NO_JOURNAL, in_turns, number
 from bench.log_served import create, settled
 from bench.paced import ask
+from bench.servers import JOURNAL
 from ottla.testing.process import BrokerProcess
 from ottla.wire.api.list_offsets import ListOffsetsRequest
 
@@ -29,7 +30,7 @@ FULL_MB: Final = 120
 
 BATCH: Final = raw.batch(bytes(1000), 16)
 TOPIC: Final = "killed"
-SETTINGS: Final[Sequence[dict[str, object]]] = ({}, NO_JOURNAL)
+SETTINGS: Final[Sequence[dict[str, object]]] = (JOURNAL, NO_JOURNAL)
 """With the journal, and without."""
 
 
@@ -89,7 +90,7 @@ def killed(rounds: int = 3) -> list[Figure]:
     return found
 
 
-CASES: Final[Sequence[tuple[dict[str, object], bool]]] = (({}, False), (NO_JOURNAL, False), ({}, True))
+CASES: Final[Sequence[tuple[dict[str, object], bool]]] = ((JOURNAL, False), (NO_JOURNAL, False), (JOURNAL, True))
 
 
 def start_s(settings: dict[str, object], *, is_lost: bool) -> float:

@@ -19,6 +19,9 @@ from bench.apache_kafka import VERSION, ApacheKafka, answers
 from ottla.testing import BrokerProcess
 
 QUICK_GROUPS: dict[str, object] = {"group.initial.rebalance.delay.ms": 0}
+JOURNAL: dict[str, object] = {"ottla.journal.bytes": 64 << 20}
+"""The default of `ottla serve`, where `BrokerProcess` has less for tests."""
+
 WITH_TWO_PHASES: dict[str, object] = {**QUICK_GROUPS, "transaction.two.phase.commit.enable": "true"}
 """Costs nothing but where a producer asks for it, as Spark's sink does for one row of figures."""
 
@@ -56,7 +59,8 @@ class Ottla:
             self.name = f"{self.name} of {checkout.name}"
         self._home = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
         environment = {} if checkout is None else {"PYTHONPATH": str(checkout.resolve() / "src")}
-        self._broker = BrokerProcess(self._home / "data", settings or WITH_TWO_PHASES, environment=environment, arguments=arguments)
+        given = {**JOURNAL, **(settings or WITH_TWO_PHASES)}
+        self._broker = BrokerProcess(self._home / "data", given, environment=environment, arguments=arguments)
         self.started_in_s = 0.0
 
     @property

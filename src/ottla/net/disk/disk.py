@@ -53,6 +53,9 @@ PRIVATE = tuple(f"{name}/" for name in DIRECTORIES)
 LARGE_BYTES = 4 << 20
 """The size, in bytes, from which freeing a file takes so long that the janitor does it."""
 
+UNLINKED = " (deleted)"
+"""The end of the target of a link in /proc/self/fd to a file without a name."""
+
 
 class RealFile(Pinned):
     """One file of the data directory, for reading and writing.
@@ -189,8 +192,11 @@ class RealFile(Pinned):
 
     @property
     def has_name(self) -> bool:
+        fd = self.fileno()
+        with contextlib.suppress(FileNotFoundError):  # a stat makes Linux store a new time with each later write to any file
+            return not os.readlink(f"/proc/self/fd/{fd}").endswith(UNLINKED)
         with name_errors(self.real_path):
-            return self._system.fstat(self.fileno()).st_nlink > 0
+            return self._system.fstat(fd).st_nlink > 0
 
     def _sync(self) -> None:
         """Sync the contents, and the file's name if the name is possibly new.
