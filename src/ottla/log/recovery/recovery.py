@@ -155,8 +155,9 @@ class Opening:
         self._align_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self._ended_transactions:
-            # Snapshots can be newer than the indexes of aborted transactions: replay the batches that the indexes may lack.
-            newer = [offset for offset in found.snapshots if offset > self.recovery_point]
+            # Snapshots can be newer than the indexes of aborted transactions: replay the batches that the indexes may lack. What
+            # the log no longer has can't be replayed: the snapshot at its first segment is all that is known of those producers.
+            newer = [offset for offset in found.snapshots if offset > max(self.recovery_point, found.segments[0].base_offset)]
             if newer:
                 remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
                 self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
@@ -384,9 +385,11 @@ class Opening:
         """
         if number + 1 == len(self.found.segments):
             return False
-        follows = self.found.segments[number + 1].base_offset
+        segment, follows = self.found.segments[number], self.found.segments[number + 1].base_offset
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
+        if self._compacted is not None and (segment.base_offset, segment.size) in self._compacted:
+            return False  # it lost nothing since it was listed
         is_elsewhere = self.config.compacts and self._is_strange
         return not is_elsewhere and not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
