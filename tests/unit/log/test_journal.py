@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -247,6 +248,26 @@ def test_a_start_without_a_journal_leaves_no_trace() -> None:
     assert disk.list("") == []
     assert latest_incarnation(disk, DIRECTORY) == 0
     assert contents(disk).is_whole
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_start_on_a_full_disk_overwrites_the_number_of_the_incarnation(driver: Driver, seed: int) -> None:
+    """Only the data directory has a reserve, so a full disk of another log directory must not prevent a start."""
+    driver.put(driver.entry(0))
+    disk, power_cut = driver.disk, seed % 6
+    disk.capacity_bytes = disk.used_bytes
+    if power_cut:
+        disk.fail(power_cut)
+        with suppress(StorageFailed):
+            begin_anew(disk, DIRECTORY, 2)
+        disk.crash(Random(seed))
+        assert latest_incarnation(disk, DIRECTORY) in (1, 2)
+    else:
+        begin_anew(disk, DIRECTORY, 2)
+        disk.crash(Random(seed))
+        disk.capacity_bytes = None
+        assert latest_incarnation(disk, DIRECTORY) == 2
+        assert contents(disk).entries == {}
 
 
 @pytest.mark.parametrize("file_bytes", [FILE_BYTES, 2 * FILE_BYTES])

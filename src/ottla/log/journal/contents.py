@@ -28,7 +28,7 @@ from ottla.log.journal.format import (
     NewerJournal,
     unpack_table,
 )
-from ottla.log.journal.incarnations import DAMAGED_INCARNATION, pack_incarnation, read_incarnation
+from ottla.log.journal.incarnations import DAMAGED_INCARNATION, read_incarnation, write_incarnation
 from ottla.log.journal.saved_entries import PLACE_SHIFT, SavedEntries
 from ottla.ports import Disk, File
 from ottla.records.checksum import crc32c
@@ -89,7 +89,7 @@ def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
     Every entry must be in its own log, and synced there, or be in the kept file.
     """
     if any(disk.exists(f"{directory}/{name}") for name in (*FILES, INCARNATION)):
-        disk.write_file(f"{directory}/{INCARNATION}", pack_incarnation(incarnation))
+        write_incarnation(disk, directory, incarnation)
 
 
 class _Reading:

@@ -1,6 +1,7 @@
 """The file that names the incarnation of a journal in use: blocks of any other incarnation are void.
 
-It is replaced as a whole, and contains the number twice, each with a CRC-32C, in sectors of their own.
+It is replaced as a whole, and contains the number twice, each with a CRC-32C, in sectors of their own. A start on a full disk
+overwrites one sector after the other instead, so that one of them is always whole.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import struct
 from typing import Final
 
 from ottla.log.journal.format import INCARNATION, SECTOR_BYTES
-from ottla.ports import Disk
+from ottla.ports import Disk, StorageFailed, SyncFailed
 from ottla.records.checksum import crc32c
 
 MAGIC: Final = b"OttlaInc"
@@ -39,3 +40,18 @@ def read_incarnation(disk: Disk, directory: str) -> int:
     """Return the incarnation in use; 0 if there is no such file, `DAMAGED_INCARNATION` if it is damaged."""
     path = f"{directory}/{INCARNATION}"
     return unpack_incarnation(disk.read_file(path)) if disk.exists(path) else 0
+
+
+def write_incarnation(disk: Disk, directory: str, incarnation: int) -> None:
+    """Put a new number in use; durable on return. On a full disk, the file is overwritten. Raises `StorageFailed`."""
+    path, data = f"{directory}/{INCARNATION}", pack_incarnation(incarnation)
+    try:
+        disk.write_file(path, data)
+    except StorageFailed as failure:
+        if isinstance(failure, SyncFailed) or not disk.exists(path) or disk.size(path) != len(data):
+            raise
+        file = disk.open(path)
+        for start in (0, SECTOR_BYTES):
+            file.write(start, data[start : start + SECTOR_BYTES])
+            file.sync()
+        disk.sync_dir(directory)  # the name may be a new one whose sync has failed
