@@ -59,7 +59,7 @@ class Host:
         self.was_power_cut = False
         """Whether the last run ended with a power cut."""
         self.durable: dict[tuple[bytes, int], int] = {}
-        """The durable offset of each partition, by topic id and index, at the last power cut: no log may end before it."""
+        """The durable offset of each served partition, by topic id and index, at the last power cut: no log may end before it."""
         self.when_ended: list[Callable[[], None]] = []
         """Callbacks that are called each time the process has ended."""
         self._ran_on = False  # plays the part of the boot id in a real data directory, which is stored once all logs are checked
@@ -137,7 +137,8 @@ class Host:
         if power_cut:
             self._ran_on = False
             if self.broker is not None:
-                self.durable = {(each.topic_id, each.index): each.log.durable_offset for each in self.broker.partitions}
+                served = [each for each in self.broker.partitions if each.offline is None]
+                self.durable = {(each.topic_id, each.index): each.log.durable_offset for each in served}
             self.disk.crash(self.world.random)
         else:
             self.disk.kill(self.world.random)
