@@ -137,7 +137,7 @@ class Host:
         if power_cut:
             self._ran_on = False
             if self.broker is not None:
-                served = [each for each in self.broker.partitions if each.offline is None]
+                served = [each for each in self.broker.partitions if hasattr(each, "log")]  # not while it is opened
                 self.durable = {(each.topic_id, each.index): each.log.durable_offset for each in served}
             self.disk.crash(self.world.random)
         else:
