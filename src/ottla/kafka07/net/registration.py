@@ -14,7 +14,6 @@ from ottla.broker.settings import BrokerSettings, SettingError
 from ottla.net.server.listeners import Listen
 from ottla.net.server.server import Server
 from ottla.net.startup.loop_calls import Posts
-from ottla.net.zookeeper.address import ZooKeeperAddress
 from ottla.ports import SharedRegistry
 
 CONNECT = "ottla.kafka07.zookeeper.connect"
@@ -38,11 +37,17 @@ def check(listen: Sequence[Listen], settings: BrokerSettings) -> None:
     if connect and not old:
         raise SettingError(f"{CONNECT} is set, and no listener is Kafka 0.7: add one with --listen HOST:PORT,release=0.7.")
     shared = settings.zookeeper_connect
-    if connect and shared and ZooKeeperAddress.parse(connect) == ZooKeeperAddress.parse(shared):
+    if connect and shared and _is_same(connect, shared):
         raise SettingError(
             f"{CONNECT} and zookeeper.connect are the same path, where their entries would conflict: use "
             "another path, such as /kafka07."
         )
+
+
+def _is_same(one: str, other: str) -> bool:
+    from ottla.net.zookeeper.address import ZooKeeperAddress
+
+    return ZooKeeperAddress.parse(one) == ZooKeeperAddress.parse(other)
 
 
 def register(server: Server, addresses: Sequence[Listen], posts: Posts) -> SharedRegistry | None:

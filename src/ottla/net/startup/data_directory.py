@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
@@ -49,7 +48,7 @@ FIRST = "ottla.data.directory"
 
 _PARTITION = re.compile(r".+-\d+")
 
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 @cache
@@ -59,7 +58,7 @@ def boot_id() -> str:
     While it is unchanged, the page cache still contains the writes of a killed process.
     """
     try:
-        return BOOT_ID.read_text().strip()
+        return _read(BOOT_ID).decode().strip()
     except OSError:
         return ""
 
@@ -114,7 +113,7 @@ class DataDirectory:
             reserve = Reserve(path)
             reserve.make_room()
             properties = _identify(path, node_id, cluster_id, is_shared=is_shared)
-            clean = _write_marker(Path(path))
+            clean = _write_marker(path)
             _keep_private(path)
         except OSError as error:
             _unlock(claim)
@@ -167,8 +166,8 @@ class DataDirectory:
             if properties[name] != own:
                 raise DataDirectoryError(f"{path} in log.dirs belongs to {name} {properties[name]}, not {own}: choose another.")
         content = _encode(properties | {FIRST: self.absolute_path}, is_shared=is_shared)
-        file = Path(path, META)
-        if not file.exists() or file.read_bytes() != content:
+        file = os.path.join(path, META)
+        if not _exists(file) or _read(file) != content:
             _replace(file, content)
         return properties["directory.id"]
 
@@ -176,14 +175,15 @@ class DataDirectory:
         """Store which other directories may hold partitions."""
         content = "".join(f"{directory_id} {path}\n" for directory_id, path in ids.items())
         if log_dirs_in(self.path) != ids:
-            _replace(Path(self.path, LOG_DIRS), content.encode())
+            _replace(os.path.join(self.path, LOG_DIRS), content.encode())
 
     def note_boot(self) -> None:
         """Store the machine's boot id, after all logs were verified. The file is not synced, because a power cut invalidates it."""
         self.is_boot_noted = True
         if boot_id() and not _ran_on(self.path):
-            with contextlib.suppress(OSError):  # without the file, a kill counts as a power cut
-                Path(self.path, BOOT).write_text(boot_id())
+            # Without the file, a kill counts as a power cut.
+            with contextlib.suppress(OSError), open(os.path.join(self.path, BOOT), "w") as file:
+                file.write(boot_id())
 
     def close(self) -> None:
         """Write the clean-shutdown marker, then release the directory. This must follow the close of every log.
@@ -194,7 +194,7 @@ class DataDirectory:
             with contextlib.suppress(OSError):
                 self._note_log_dirs({one: path for one, path in log_dirs_in(self.path).items() if _may_hold_partitions(path)})
         with contextlib.suppress(OSError):  # without the marker the next start scans the logs, which is slower but as correct
-            _replace(Path(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
+            _replace(os.path.join(self.path, CLEAN_SHUTDOWN), CLEAN_SHUTDOWN_CONTENT)
         self.reserve.refill(self.reserve.wanted)
         self.release()
 
@@ -208,22 +208,22 @@ class DataDirectory:
 def _keep_private(path: str) -> None:
     """Restrict access to the registry to the broker's own user. It contains credentials, and old versions let all users read it."""
     with contextlib.suppress(OSError):  # only the owner of another user's directory can restrict it
-        for directory in (Path(path, name) for name in DIRECTORIES):
-            for file in directory.iterdir() if directory.exists() else ():
-                file.chmod(0o600)
-            if directory.exists():
-                directory.chmod(0o700)
+        for directory in (os.path.join(path, name) for name in DIRECTORIES):
+            for name in os.listdir(directory) if _exists(directory) else ():
+                os.chmod(os.path.join(directory, name), 0o600)
+            if _exists(directory):
+                os.chmod(directory, 0o700)
 
 
 def was_killed(path: str) -> bool:
     """Return whether a data directory's last broker was killed, and the machine has not rebooted since."""
-    return not Path(path, CLEAN_SHUTDOWN).exists() and _ran_on(path)
+    return not _exists(os.path.join(path, CLEAN_SHUTDOWN)) and _ran_on(path)
 
 
 def _ran_on(path: str) -> bool:
     """Return whether the machine has not rebooted since the logs in this directory were last verified."""
     with contextlib.suppress(OSError):
-        noted = Path(path, BOOT).read_text(errors="replace").strip("\0")
+        noted = _read(os.path.join(path, BOOT)).decode(errors="replace").strip("\0")
         return bool(boot_id()) and noted == boot_id()
     return False
 
@@ -234,12 +234,12 @@ def lock(path: str) -> Iterator[dict[str, str]]:
 
     Raises `DataDirectoryError`.
     """
-    meta = Path(path, META)
-    if not meta.exists():
+    meta = os.path.join(path, META)
+    if not _exists(meta):
         raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
     claim = _lock(path)
     try:
-        data = meta.read_bytes()
+        data = _read(meta)
         known = _parse(data.decode(errors="replace"))
         if not known:
             raise _unreadable(path)
@@ -319,7 +319,7 @@ def read_properties(path: str) -> dict[str, str]:
     Raises `DataDirectoryError`.
     """
     try:
-        known = _parse(Path(path, META).read_text(errors="replace"))
+        known = _parse(_read(os.path.join(path, META)).decode(errors="replace"))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
@@ -331,7 +331,7 @@ def read_properties(path: str) -> dict[str, str]:
 def log_dirs_in(path: str) -> dict[str, str]:
     """Return directory.id -> path of the other directories with partitions of a data directory. Raises `DataDirectoryError`."""
     try:
-        lines = Path(path, LOG_DIRS).read_text().splitlines()
+        lines = _read(os.path.join(path, LOG_DIRS)).decode().splitlines()
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, UnicodeDecodeError) as error:
@@ -346,7 +346,7 @@ def _may_hold_partitions(path: str) -> bool:
 
 def has_registry(path: str) -> bool:
     """Return whether this directory contains the registry of a lone broker."""
-    return any(Path(path, name).exists() for name in (OLD_REGISTRY, *DIRECTORIES))
+    return any(_exists(os.path.join(path, name)) for name in (OLD_REGISTRY, *DIRECTORIES))
 
 
 def node_id_in(known: Mapping[str, str]) -> int | None:
@@ -357,8 +357,8 @@ def node_id_in(known: Mapping[str, str]) -> int | None:
 
 def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shared: bool) -> dict[str, str]:
     """Read `meta.properties`, or write it in a new directory. Add properties that an older version did not write."""
-    file = Path(path, META)
-    data = file.read_bytes() if file.exists() else b""
+    file = os.path.join(path, META)
+    data = _read(file) if _exists(file) else b""
     known = _parse(data.decode(errors="replace"))
     if not known and has_registry(path):
         raise _unreadable(path)
@@ -378,7 +378,7 @@ def _identify(path: str, node_id: int | None, cluster_id: str | None, *, is_shar
             )
     content = _encode(properties, is_shared=is_shared)
     if not known and is_shared:
-        _replace(Path(path, BROKER_EPOCH), NEW)  # written first: from now on, the directory is known to be without records
+        _replace(os.path.join(path, BROKER_EPOCH), NEW)  # written first: from now on, the directory is known to be without records
     if content != data:
         _replace(file, content)
     return properties
@@ -397,7 +397,7 @@ def _complete(known: Mapping[str, str], cluster_id: str | None = None, node_id: 
 def make_lone(path: str, known: Mapping[str, str]) -> None:
     """Rewrite `meta.properties` for a lone broker. The caller holds the directory. Raises `DataDirectoryError`."""
     try:
-        _replace(Path(path, META), _encode(_complete(known), is_shared=False))
+        _replace(os.path.join(path, META), _encode(_complete(known), is_shared=False))
     except OSError as error:
         raise _unusable(path, error) from error
 
@@ -420,7 +420,7 @@ def _check_sum(path: str, data: bytes) -> None:
 
     A directory whose registry is not in `DIRECTORIES` has no checksum.
     """
-    if not any(Path(path, name).exists() for name in DIRECTORIES):
+    if not any(_exists(os.path.join(path, name)) for name in DIRECTORIES):
         return
     content = b"".join(line for line in data.splitlines(keepends=True) if not line.startswith(b"#crc32"))
     right = _sum_line(content)
@@ -456,27 +456,40 @@ def _parse(text: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def _write_marker(path: Path) -> bool:
-    marker = path / CLEAN_SHUTDOWN
+def _exists(file: str) -> bool:
+    """Return whether a file exists. Raises OSError if that cannot be known."""
     try:
-        marker.unlink()
+        os.stat(file)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def _read(file: str) -> bytes:
+    with open(file, "rb") as stream:
+        return stream.read()
+
+
+def _write_marker(path: str) -> bool:
+    try:
+        os.unlink(os.path.join(path, CLEAN_SHUTDOWN))
     except FileNotFoundError:
         return False
     _sync_dir(path)
     return True
 
 
-def _replace(file: Path, data: bytes) -> None:
-    temporary = file.with_name(file.name + ".tmp")
-    with temporary.open("wb") as stream:
+def _replace(file: str, data: bytes) -> None:
+    temporary = f"{file}.tmp"
+    with open(temporary, "wb") as stream:
         stream.write(data)
         stream.flush()
         os.fdatasync(stream.fileno())
-    temporary.replace(file)
-    _sync_dir(file.parent)
+    os.replace(temporary, file)
+    _sync_dir(os.path.dirname(file) or os.curdir)
 
 
-def _sync_dir(path: Path) -> None:
+def _sync_dir(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
