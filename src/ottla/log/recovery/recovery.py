@@ -385,11 +385,9 @@ class Opening:
         """
         if number + 1 == len(self.found.segments):
             return False
-        segment, follows = self.found.segments[number], self.found.segments[number + 1].base_offset
+        follows = self.found.segments[number + 1].base_offset
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
-        if self._compacted is not None and (segment.base_offset, segment.size) in self._compacted:
-            return False  # it lost nothing since it was listed
         is_elsewhere = self.config.compacts and self._is_strange
         return not is_elsewhere and not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
