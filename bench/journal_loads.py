@@ -230,6 +230,9 @@ def written(sides: Sides) -> list[Figure]:
     """Bytes that go to the disk for each byte that is appended to a log."""
     for server in (sides.ours, sides.without):
         find_coordinator(server.address, "bench-one")
+        with topic_of(server, 1) as topic:
+            append_one_at_a_time(server, topic)
+    journal_made(sides.ours.data_dir)
     loads: dict[str, Callable[[Ottla, str], int]] = {
         "one record at a time": append_one_at_a_time,
         f"offset commits of {GroupSizes().committers} members": commit,
@@ -249,6 +252,13 @@ def written(sides: Sides) -> list[Figure]:
             )
         )
     return found
+
+
+def journal_made(data: Path) -> None:
+    """Return once both files of the journal are there, full of zeros."""
+    while not (data / "journal" / "1").exists():
+        time.sleep(0.1)
+    time.sleep(0.5)
 
 
 def append_one_at_a_time(server: Ottla, topic: str) -> int:

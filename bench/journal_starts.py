@@ -14,7 +14,7 @@ import psutil
 
 from bench import raw
 from bench.figures import MB, Figure
-from bench.journal_loads import ALL, NO_JOURNAL, in_turns, number
+from bench.journal_loads import ALL, NO_JOURNAL, in_turns, journal_made, number
 from bench.log_served import create, settled
 from bench.paced import ask
 from bench.servers import JOURNAL
@@ -27,6 +27,9 @@ FIRST_S: Final = 3.0
 PARTITIONS: Final = 64
 FULL_MB: Final = 120
 """What is acknowledged before SIGKILL: nearly all that both files of the journal take."""
+
+LOST_MB: Final = 56
+"""The same of the logs' only copy: a file of the journal that was left for the other one is soon in the logs' own files."""
 
 BATCH: Final = raw.batch(bytes(1000), 16)
 TOPIC: Final = "killed"
@@ -69,10 +72,10 @@ def resident_mb(settings: dict[str, object]) -> float:
         return float(psutil.Process(broker.pid).memory_info().rss) / MB
 
 
-def fill(address: str) -> None:
+def fill(address: str, size_mb: int = FULL_MB) -> None:
     """Produce, acks=all, a few requests in flight, to all partitions in turn."""
     for index in range(PARTITIONS):
-        raw.pipelined(address, TOPIC, FULL_MB * MB // PARTITIONS // len(BATCH), 5, 16, size=1000, acks=ALL, index=index)
+        raw.pipelined(address, TOPIC, size_mb * MB // PARTITIONS // len(BATCH), 5, 16, size=1000, acks=ALL, index=index)
 
 
 def killed(rounds: int = 3) -> list[Figure]:
@@ -99,7 +102,9 @@ def start_s(settings: dict[str, object], *, is_lost: bool) -> float:
         data = Path(home, "data")
         with BrokerProcess(data, settings) as broker:
             create(broker.address, TOPIC, PARTITIONS)
-            fill(broker.address)
+            if is_lost:
+                wait_for_journal(data, broker.address)
+            fill(broker.address, LOST_MB if is_lost else FULL_MB)
             before = ends(broker.address)
             broker.kill()
             if is_lost:
@@ -111,6 +116,13 @@ def start_s(settings: dict[str, object], *, is_lost: bool) -> float:
             took_s = time.monotonic() - began
             assert ends(broker.address) == before, "records are gone"
     return took_s
+
+
+def wait_for_journal(data: Path, address: str) -> None:
+    """Have the journal made, and return once it is there; the record for that goes into the own file of another topic."""
+    create(address, "first")
+    raw.one_at_a_time(address, "first", 1, acks=ALL)
+    journal_made(data)
 
 
 def ends(address: str) -> list[int]:
