@@ -26,6 +26,8 @@ OF_THE_AUTHORIZER = {"allow.everyone.if.no.acl.found", "super.users"}
 OURS = OF_THE_AUTHORIZER | {
     "ottla.acks.all.sync",
     "ottla.client.metrics.bytes",
+    "ottla.journal.bytes",
+    "ottla.journal.max.partition.bytes",
     "ottla.kafka07.zookeeper.connect",
     "ottla.listener.releases",
     "ottla.max.group.bytes",

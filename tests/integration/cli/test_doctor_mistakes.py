@@ -121,7 +121,7 @@ def test_a_listener_that_wants_a_login_is_told_from_one_that_wants_none(commands
         ("-b a:1 -X request.timeout.ms", "'request.timeout.ms' has no value"),
         ("-b a:1 -X request.timeout.mss=5", "did you mean request.timeout.ms?"),
         ("-b a:1 --command-config /", "Is a directory"),
-        ("-b a:1 b:1", "unknown arguments: b:1"),
+        ("-b a:1 b:1", "invalid choice: 'b:1'"),
     ],
 )
 def test_a_mistake_is_one_sentence(commands: Commands, line: str, sentence: str) -> None:

@@ -18,6 +18,7 @@ PARTITIONS = 40
 RECORD = Batch((b"x" * 1000,)).encode()
 SETTINGS = {
     "ottla.max.open.files": 16,
+    "ottla.journal.bytes": 0,
     "log.retention.check.interval.ms": 500,
     "log.flush.offset.checkpoint.interval.ms": 500,
     "log.segment.delete.delay.ms": 0,

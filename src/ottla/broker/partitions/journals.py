@@ -85,7 +85,7 @@ class Journals:
         self._entered: dict[Key, Partition] = {}
         self._stored: dict[Key, Sequence[SavedEntry]] = {}
         self._damaged: dict[Key, Damage] = {}
-        self._has_begun = False
+        self._has_begun = self._is_closed = False
 
     # The start
 
@@ -185,12 +185,12 @@ class Journals:
         return bool(waited)
 
     def _make(self, one: DirectoryJournal) -> None:
-        if not self.limits.file_bytes:
+        if not self.limits.file_bytes or self._is_closed:
             return
         journal = one.journal = Journal(self._disk, one.directory, self.limits.file_bytes, one.incarnation or 1, self._leave)
 
         def done(failure: StorageFailed | None) -> None:
-            if failure is not None:
+            if failure is not None and not self._is_closed:
                 sentence = "%s: there is no journal until the broker restarts (%s): acks=all syncs the file of each partition"
                 log.warning(sentence, one.directory, failure)
 
@@ -198,6 +198,13 @@ class Journals:
             journal.begin(done)
         except StorageFailed as failure:
             done(failure)
+
+    def close(self) -> None:
+        """Close the journals, after their writes under way. Every log is synced in its own files before."""
+        self._is_closed = True
+        for one in self._all.values():
+            if one.journal is not None:
+                one.journal.close()
 
     def write(self, one: DirectoryJournal, batches: Mapping[Partition, UnsyncedBatches], done: Done) -> bool:
         """Write batches of several partitions. Return False if they do not fit now. Raises `StorageFailed`."""

@@ -347,6 +347,7 @@ class Partitions:
             else:
                 clean = False
         clean = self.checkpoints.write() and clean
+        self.syncs.journals.close()
         for partition in self:
             partition.seal()
         return clean

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+import time
 
 FORMATS = ("text", "json")
 
@@ -98,9 +99,7 @@ def set_up(log_format: str = "text", level: str = "INFO", node_id: int | None = 
 
 
 def _when(record: logging.LogRecord) -> str:
-    from datetime import UTC, datetime
-
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.created * 1000) % 1000:03}Z"
 
 
 class _OfBroker(logging.Formatter):

@@ -20,6 +20,8 @@ from ottla.ports import Steps
 
 PAUSE_MS: Final = 3
 """The pause after each step."""
+AGAIN_MS: Final = 1000
+"""The pause before a module that could not be read is imported again."""
 MOST_PUT_OFF: Final = 20
 """The number of times in a row that a step is put off because requests wait. A broker with constant load imports, too."""
 
@@ -78,5 +80,15 @@ def _import(names: list[str], scheduler: Scheduler, has_requests: Callable[[], b
             if not has_requests():
                 break
             yield scheduler.rest(PAUSE_MS)
-        with _importing, suppress(ImportError):  # the first request of its API reports it
+        while not _can_import(name):
+            yield scheduler.rest(AGAIN_MS)
+
+
+def _can_import(name: str) -> bool:
+    """Import a module. Return False if the process has no file handle for that at present."""
+    with _importing, suppress(ImportError):  # the first request of its API reports it
+        try:
             import_module(name)
+        except OSError:
+            return False
+    return True
