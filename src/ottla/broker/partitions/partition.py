@@ -44,6 +44,9 @@ RECOMPRESSED_AT_ONCE_BYTES = 16 * 1024
 
 TOO_LARGE = Refused(MESSAGE_TOO_LARGE, "The batch is larger than the topic's max.message.bytes.")
 
+Wait = tuple[int, Callable[[int], None]]
+"""A wait for durable records: (the offset below which all must be durable, a callback with the error code)."""
+
 Checked = tuple[memoryview | bytearray, BatchHeader, Refused | None]
 """A client's batch after its check: (bytes to store, header, None), or (bytes, header, refusal)."""
 
@@ -163,7 +166,7 @@ class Partition:
         self._want_sync = want_sync
         self._want_name = want_name
         self._flush = flush
-        self._waiting: list[tuple[int, Callable[[int], None]]] = []
+        self._waiting: list[Wait] | tuple[()] = ()  # thousands of partitions are idle: they share the empty tuple
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.index}"
@@ -350,7 +353,7 @@ class Partition:
         elif self.log.durable_offset >= offset or not self.must_sync(acks_all=True):
             callback(NONE)
         else:
-            self._waiting.append((offset, callback))
+            self._wait(offset, callback)
             self._want_sync(self)
 
     def want_sync(self) -> None:
@@ -360,8 +363,14 @@ class Partition:
     def after_sync(self, callback: Callable[[int], None]) -> None:
         """Request a sync, and call `callback(error_code)` after it, or with an error once the partition goes offline."""
         assert self.offline is None, "nothing is synced of what is offline"
-        self._waiting.append((0, callback))
+        self._wait(0, callback)
         self._want_sync(self)
+
+    def _wait(self, offset: int, callback: Callable[[int], None]) -> None:
+        if isinstance(self._waiting, list):
+            self._waiting.append((offset, callback))
+        else:
+            self._waiting = [(offset, callback)]
 
     def record_sync(self, upto: int, now: Now) -> None:
         """Record that the log's own files are synced up to `upto`, and call the callbacks that waited for it."""
@@ -377,7 +386,7 @@ class Partition:
     def _on_durable(self, now: Now) -> None:
         """Call the callbacks that waited for the durable part of the log."""
         waiting, end = self._waiting, self.log.durable_offset
-        self._waiting = [(offset, callback) for offset, callback in waiting if offset > end]
+        self._waiting = [(offset, callback) for offset, callback in waiting if offset > end] or ()
         for offset, callback in waiting:
             if offset <= end:
                 callback(NONE)
@@ -397,7 +406,7 @@ class Partition:
 
         The next start would treat records beyond the end of a cleanly closed log as damage.
         """
-        self._waiting = []
+        self._waiting = ()
         if self.offline is None:
             self.offline = STOPPED
 
@@ -406,7 +415,7 @@ class Partition:
         self.offline = reason
         self.log.producers.leave()
         self.notify_change()
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, ()
         for _, callback in waiting:
             callback(self._offline_code)
 
