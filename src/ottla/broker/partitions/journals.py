@@ -177,6 +177,10 @@ class Journals:
             self._make(one)
         return one if one.is_usable and partition.topic_id != NO_TOPIC_ID else None
 
+    def with_voids(self) -> list[DirectoryJournal]:
+        """Return the journals in which entries are to become void, which may have waited for room."""
+        return [one for one in self._all.values() if one.voids]
+
     def stop_waiting(self, partition: Partition) -> bool:
         """Return whether a partition waited for the next write into a journal, which it no longer does."""
         waited = [one for one in self._all.values() if partition in one.waiting]

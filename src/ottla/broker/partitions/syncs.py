@@ -117,10 +117,10 @@ class Syncs:
             self._give_up(directory)
             return
         if directory.voids:
-            if not self.journals.write_voids(directory, partial(self._on_written, directory, {})):
-                self._fail_voids(directory, StorageFailed(directory.directory, "the journal is full: restart the broker"))
-            else:
+            if self.journals.write_voids(directory, partial(self._on_written, directory, {})):
                 return
+            if not self._left and not self._leaving:  # otherwise a sync of own files makes room
+                self._fail_voids(directory, StorageFailed(directory.directory, "the journal is full: restart the broker"))
         left = directory.room_bytes()
         if not left:
             self._wanted_own |= directory.waiting
@@ -208,6 +208,7 @@ class Syncs:
                     self._fail(partition, failure)
                 raise failure
             partition.record_sync(upto, self._clock.now())
+            self._resolve_release(partition)
             for directory in found_in:
                 failure = yield partial(self._void, directory, partition)
                 if failure is not None:
@@ -318,6 +319,8 @@ class Syncs:
         if partition in self._leaving:
             self._leaving.discard(partition)
             self._sync_next()
+            for directory in self.journals.with_voids():
+                self._start_write(directory)
 
     def _start_names(self) -> None:
         unnamed, self._unnamed = self._unnamed, {}

@@ -1,0 +1,55 @@
+"""A journal without room for the entries that make others void: a truncation waits for the room that syncs of own files make."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.ports import Steps, StorageFailed
+from tests.support.machine import Machine
+from tests.support.producing import create, produce
+
+
+@pytest.mark.parametrize("is_room_made", [True, False])
+@pytest.mark.expects_errors("cut failed")
+def test_a_truncation_waits_as_long_as_syncs_of_own_files_will_make_room(is_room_made: bool) -> None:
+    machine = Machine(ottla_journal_bytes=65536)
+    for topic in ("t", "u"):
+        create(machine, topic)
+        for _ in range(3):
+            assert produce(machine, b"value", topic=topic).error_code == 0
+    partitions = machine.broker.partitions
+    partition, other = partitions.get("t", 0), partitions.get("u", 0)
+    journals, syncs = partitions.syncs.journals, partitions.syncs
+    assert partition is not None
+    assert other is not None
+    assert journals.journals_with(partition), "its records are in the journal"
+    failures, done = list[StorageFailed](), list[None]()
+
+    def cut() -> Steps[None]:
+        try:
+            yield from partitions.before_cut(partition, 1, 0)
+        except StorageFailed as failure:
+            failures.append(failure)
+            raise
+
+    journal = journals.first.journal
+    assert journal is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journal, "void", lambda keys, done: False)  # both files are full
+        if is_room_made:
+            syncs._leaving.add(other)  # its own files are being synced, so that the other file can be used again
+        machine.broker.scheduler.begin("cut", cut(), done.append)
+        for _ in range(5):
+            machine.settle()
+            machine.pass_time(1)
+        assert not done
+    if not is_room_made:
+        assert ["the journal is full" in str(failure) for failure in failures] == [True]
+        return
+    assert not failures
+    syncs._resolve_release(other)
+    for _ in range(5):
+        machine.settle()
+        machine.pass_time(1)
+    assert done
+    assert not journals.journals_with(partition)
