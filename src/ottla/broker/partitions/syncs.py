@@ -67,7 +67,9 @@ class Syncs:
         self._unnamed: dict[Partition, None] = {}
         self._naming: set[Partition] = set()
         self._left: dict[Partition, int] = {}
+        """The partitions in files that a journal has left, each with the end of its entries, until their own files are synced."""
         self._leaving: set[Partition] = set()
+        """The partitions taken from `_left` whose own files are being synced."""
 
     def want(self, partition: Partition) -> None:
         """Request that this partition's log becomes durable. The next call of `start` starts that."""
