@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import pytest
 
 import ottla
 from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.wire.errors import INVALID_REQUEST
-from tests.support.peers import Peer
 from tests.support.waiting import eventually
 
 
@@ -88,11 +86,12 @@ def test_the_instance_id_is_not_waited_for_once_a_broker_has_refused_it_for_good
 
 
 def test_nothing_is_sent_to_a_broker_that_announces_no_telemetry(
-    broker: Peer, topic: str, caplog: pytest.LogCaptureFixture, unique: Callable[[str], str]
+    own_broker: ottla.Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """The broker has no subscriptions to metrics; those of other tests stay in a broker that they share."""
     caplog.set_level(logging.DEBUG, "ottla.client")
-    with ottla.Producer(broker.address) as producer:
-        producer.send(topic, b"v").result(20)
+    with own_broker as broker, ottla.Producer(broker.address) as producer:
+        producer.send("t", b"v").result(20)
         with pytest.raises(ottla.NotSupported, match="has no subscriptions"):
             producer.client_instance_id()
     assert not [line for line in caplog.messages if "Telemetry" in line]
