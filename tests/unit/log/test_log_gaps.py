@@ -11,8 +11,10 @@ import pytest
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
+from ottla.log.names import COMPACTED_SEGMENTS
 from ottla.log.recovery.gaps import are_known
 from ottla.records.batches.builder import build
+from ottla.records.batches.columns import Record
 from ottla.sim.disk import SimDisk
 from ottla.sim.invariants import stored_records
 from ottla.sim.power import CutDisk, PowerCut
@@ -91,3 +93,35 @@ def test_a_swap_that_others_finish_is_as_safe_as_one_that_its_pass_finishes() ->
 )
 def test_a_gap_is_known_that_consists_of_known_ones(first: int, end: int, is_known: bool) -> None:
     assert are_known({(5, 13), (4, 5), (20, 30)}, first, end) == is_known
+
+
+def test_a_gap_that_a_start_has_accepted_is_accepted_by_the_next_one_however_the_first_was_cut_off() -> None:
+    """The directory came from another program, whose compaction leaves gaps between segments."""
+    whole = CutDisk()
+    before = moved_here(whole)
+    operations = whole.operations
+    Log.open(whole, "t-0", CONFIG, NOW)
+    for cut_at in range(whole.operations - operations):
+        disk = CutDisk()
+        assert moved_here(disk) == before
+        disk.cut_at = disk.operations + cut_at
+        with suppress(PowerCut):
+            Log.open(disk, "t-0", CONFIG, NOW)
+        disk.crash(Random(cut_at))
+        log = Log.open(disk, "t-0", CONFIG, NOW)
+        assert (log.log_end_offset, stored_records(log)) == before, f"cut before operation {cut_at}"
+
+
+def moved_here(disk: SimDisk) -> tuple[int, list[Record]]:
+    """Make such a directory, all of it on stable storage. Return (the log's end offset, its records)."""
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    for number in range(12):
+        append(log, build([b"k%d" % number, b"same"], [b"%d" % number, b"v"], NOW.wall_ms))
+    everything, second, third = stored_records(log), log.segments[1], log.segments[2]
+    log.close()
+    for name in disk.list("t-0"):
+        if name.startswith(f"{second.base_offset:020d}.") or name == COMPACTED_SEGMENTS:
+            disk.remove(f"t-0/{name}")
+    disk.sync_dir("t-0")
+    left = [record for record in everything if not second.base_offset <= record.offset < third.base_offset]
+    return log.log_end_offset, left

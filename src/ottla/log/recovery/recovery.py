@@ -33,7 +33,7 @@ from ottla.log.names import (
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
-from ottla.log.recovery.gaps import are_known, read_gaps, read_holed
+from ottla.log.recovery.gaps import Gap, are_known, note_gaps, read_gaps, read_holed
 from ottla.log.recovery.truncation import replace_only_segment
 from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
 from ottla.log.segments.retention import RemovedSegment
@@ -104,6 +104,7 @@ class Opening:
         self._names: set[str] = set()
         self._ended_transactions = False
         self._is_strange = False
+        self._accepted: list[Gap] = []
         self._changed = ""
         self._compacted: set[Compact] | None = None
 
@@ -199,6 +200,7 @@ class Opening:
         """Write the list of compacted segments if there was none, because the next start would treat gaps as damage."""
         if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
             with self._ignore_failures():
+                note_gaps(self.disk, self.path, self._accepted)  # first: a log with a list has no gaps between segments but these
                 note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
@@ -388,8 +390,11 @@ class Opening:
         follows = self.found.segments[number + 1].base_offset
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
-        is_elsewhere = self.config.compacts and self._is_strange
-        return not is_elsewhere and not are_known(read_gaps(self.disk, self.path), next_offset, follows)
+        if self.config.compacts and self._is_strange:
+            if follows > next_offset:
+                self._accepted.append((next_offset, follows))
+            return False
+        return not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
     def _recover_segment(self, segment: Segment, next_offset: int) -> tuple[int, int]:
         """Check a segment's batches, and cut its indexes at the first bad batch.
