@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from ottla.ports import Disk, File, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
-from tests.support.disk_subjects import Real, Simulated, Subject, refused, written
-
-
-@pytest.fixture(params=["real", "simulated"])
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    subject: Subject = Real(tmp_path) if request.param == "real" else Simulated()
-    yield subject
-    subject.end()
-
-
-@pytest.fixture
-def disk(subject: Subject) -> Disk:
-    return subject.disk
+from tests.support.disk_subjects import Real, Subject, refused, written
 
 
 def test_appends_follow_one_another_and_are_read_back(disk: Disk) -> None:

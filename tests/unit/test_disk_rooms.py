@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from ottla.ports import Disk, Done, Room, StorageFailed, SyncFailed
 from ottla.sim.disk import IO_ERROR, NO_SPACE
-from tests.support.disk_subjects import Real, Simulated, Subject, written
+from tests.support.disk_subjects import Subject, written
 
 BLOCK = 4096
 SIZE = 16 * BLOCK
-
-
-@pytest.fixture(params=["real", "simulated"])
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    subject: Subject = Real(tmp_path) if request.param == "real" else Simulated()
-    yield subject
-    subject.end()
-
-
-@pytest.fixture
-def disk(subject: Subject) -> Disk:
-    return subject.disk
 
 
 def outcome(subject: Subject, start: Callable[[Done], object]) -> StorageFailed | None:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from ottla.ports import Disk, File, TryAgain
 from ottla.sim.disk import IO_ERROR, SimDisk
-from tests.support.disk_subjects import Real, Simulated, Subject, refused, written
-
-
-@pytest.fixture(params=["real", "simulated"])
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    subject: Subject = Real(tmp_path) if request.param == "real" else Simulated()
-    yield subject
-    subject.end()
-
-
-@pytest.fixture
-def disk(subject: Subject) -> Disk:
-    return subject.disk
+from tests.support.disk_subjects import Subject, refused, written
 
 
 def placed(disk: Disk, subject: Subject, name: str = "t-0") -> str:

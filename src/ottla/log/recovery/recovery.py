@@ -120,8 +120,7 @@ class Opening:
         """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
         `is_journaled`: the journal has batches of this log, so that no other program has compacted it. Without `is_start_known`,
-        the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises
-        `Damaged` and `StorageFailed`.
+        the checkpoint of log start offsets is lost, and the leader epochs give the start. Raises `Damaged` and `StorageFailed`.
         """
         names: Sequence[str] = self.disk.list(self.path)
         if not names and not self.disk.exists(self.path):
@@ -155,13 +154,7 @@ class Opening:
         found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
         self._align_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
-        if self._ended_transactions:
-            # Snapshots can be newer than the indexes of aborted transactions: replay the batches that the indexes may lack. What
-            # the log no longer has can't be replayed: the snapshot at its first segment is all that is known of those producers.
-            newer = [offset for offset in found.snapshots if offset > max(self.recovery_point, found.segments[0].base_offset)]
-            if newer:
-                remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
-                self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
+        self._remove_newer_snapshots()
         if self.sidecars is not None and found.sidecars and not self.clean:
             found.sidecars = self.sidecars.recover(self.disk, self.path, found.sidecars, found.log_end_offset)
         most = self.config.ottla_max_producer_ids
@@ -170,6 +163,20 @@ class Opening:
             self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most, self._names
         )
         return found
+
+    def _remove_newer_snapshots(self) -> None:
+        """Remove the producer snapshots after the recovery point if transactions have ended there.
+
+        Snapshots can be newer than the indexes of aborted transactions: the batches that the indexes may lack are replayed then.
+        What the log no longer has can't be replayed: the snapshot at its first segment is all that is known of those producers.
+        """
+        if not self._ended_transactions:
+            return
+        found = self.found
+        newer = [offset for offset in found.snapshots if offset > max(self.recovery_point, found.segments[0].base_offset)]
+        if newer:
+            remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
+            self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
 
     def _begin(self, names: Sequence[str], topic_id: bytes, log_start_offset: int) -> Opened:
         """Begin an empty log in a directory without records, which has nothing to recover."""
