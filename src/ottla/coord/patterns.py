@@ -39,6 +39,8 @@ class CompiledPattern(Protocol):
 
     def fullmatch(self, text: str, /) -> object | None: ...
 
+    def search(self, text: str, /) -> object | None: ...
+
 
 class PatternOptions(Protocol):
     """The options of RE2's compiler that this module sets."""
@@ -86,12 +88,18 @@ class Matcher:
 @lru_cache(64)
 def matcher(pattern: str) -> Matcher:
     """Return the matcher of a pattern, perhaps from a cache. Raises `IllegalPattern` if it is invalid or exceeds a limit."""
+    return Matcher(pattern, compile_pattern(pattern))
+
+
+@lru_cache(64)
+def compile_pattern(pattern: str) -> CompiledPattern:
+    """Return a compiled pattern, perhaps from a cache. Raises `IllegalPattern` if it is invalid or exceeds a limit."""
     excess = _excess(pattern)
     if excess is not None:
         raise IllegalPattern(excess)
     engine = _engine()
     try:
-        return Matcher(pattern, _compile(engine, pattern))
+        return _compile(engine, pattern)
     except (engine.error, UnicodeEncodeError) as error:
         raise IllegalPattern(f"It cannot be compiled: {_reason(error)}.") from error
 

@@ -13,7 +13,7 @@ from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.exits import fail
 from ottla.cli.command.output import Cell, show
 from ottla.cli.command.parser import Example, completes
-from ottla.cli.command.times import format_time
+from ottla.inspection.times import format_time
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands

@@ -14,8 +14,8 @@ from ottla.cli.command.arguments import argument, principal
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.output import Cell, as_lines, show
 from ottla.cli.command.parser import Example
-from ottla.cli.command.times import duration_ms, format_time
 from ottla.errors import KafkaError
+from ottla.inspection.times import duration_ms, format_time
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser

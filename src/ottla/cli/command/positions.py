@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import NamedTuple
 
-from ottla.cli.command.times import FORMS, parse_time
+from ottla.inspection.times import FORMS, parse_time
 
 START, END, OFFSET, TIME, SHIFT = "start", "end", "offset", "time", "shift"
 _SHIFT = re.compile(r"[+-]\d{1,18}")

@@ -139,7 +139,7 @@ def _choose_rendering(options: argparse.Namespace, decoders: Decoders) -> Render
 
 def _selections(options: argparse.Namespace) -> list[Selection]:
     """Return the conditions that a record must fulfil to be printed. Raises `SettingError`."""
-    from ottla.cli.consume.filters import BadFilter, RecordFilter
+    from ottla.inspection.filters import BadFilter, RecordFilter
 
     found: list[Selection] = []
     if options.grep is not None:

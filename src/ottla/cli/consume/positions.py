@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.cli.command.arguments import MOST_OFFSET
-from ottla.cli.command.times import FORMS, duration_ms, is_duration, parse_time
+from ottla.inspection.times import FORMS, duration_ms, is_duration, parse_time
 
 if TYPE_CHECKING:
     from ottla.client.types import TopicPartition

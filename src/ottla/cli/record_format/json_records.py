@@ -24,10 +24,10 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from uuid import UUID
 
-from ottla.cli.command.times import parse_time
 from ottla.cli.record_format.forms import BadInput
 from ottla.cli.record_format.input_records import Headers, InputRecord
 from ottla.cli.record_format.output_template import NO_BATCH, BatchInfo
+from ottla.inspection.times import parse_time
 from ottla.records.batches.record import ConsumerRecord
 
 VALUES, TIMES = ("value", "payload"), ("timestamp", "ts")

@@ -9,7 +9,7 @@ from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
 from ottla.cli.command.positions import END, OFFSET, SHIFT, START, TIME, SeekTarget, parse_target
-from ottla.cli.command.times import FORMS, format_time
+from ottla.inspection.times import FORMS, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

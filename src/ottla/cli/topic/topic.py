@@ -8,8 +8,8 @@ from ottla.cli.command import confirm
 from ottla.cli.command.arguments import MOST_REPLICAS, argument, count, decimal, name, name_value, pattern, whole
 from ottla.cli.command.connection import add_options, on_cluster
 from ottla.cli.command.parser import Example, completes
-from ottla.cli.command.times import FORMS, parse_time
 from ottla.cli.topic import changes, copy, descriptions, offsets
+from ottla.inspection.times import FORMS, parse_time
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Commands, Parser

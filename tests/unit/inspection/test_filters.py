@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ottla.cli.consume.filters import LONGEST, BadFilter, RecordFilter
+from ottla.inspection.filters import LONGEST, BadFilter, RecordFilter
 from ottla.records.batches.record import ConsumerRecord
 
 VALUE = {"status": "error", "price": 7.5, "tags": ["a", "b"], "user": {"first name": "Ada", "age": 36}, "none": None}
@@ -51,7 +51,8 @@ def test_a_true_filter_selects(text: str) -> None:
         "offset / 0 == 1",
         "len(value) > 0",
         "number(key) == 1",
-        "matches(topic, '(')",
+        "matches(topic, topic + '(')",
+        "matches(topic, 5 + 5)",
         "key * 9 == 1",
     ],
 )
@@ -107,6 +108,9 @@ def test_formats_decode_for_filters_once_a_record() -> None:
         ("size > 5", "a record has no 'size'"),
         ("len(key, start=1)", "no function of filters"),
         ("timestamp > 'noon'", "'noon' is not a time"),
+        ("matches(topic, '(')", "'(' is no regular expression of RE2: it cannot be compiled"),
+        (r"matches(topic, '(a)\\1')", "is no regular expression of RE2"),
+        ("matches(topic, 5)", "needs a text as its pattern"),
         ("1" * (LONGEST + 1), "characters"),
         ("(" * 3000 + "1" + ")" * 3000, "expression"),
         ("not " * 2000 + "1", ""),
@@ -116,3 +120,27 @@ def test_what_is_no_filter_is_refused_with_a_reason(text: str, reason: str) -> N
     with pytest.raises(BadFilter) as caught:
         RecordFilter(text)
     assert reason in str(caught.value)
+
+
+def test_a_regular_expression_takes_a_time_linear_in_the_text() -> None:
+    record = RECORD._replace(value=b"a" * 100_000)
+    assert not RecordFilter("matches(value, '(a+)+$') and matches(value, '(a|aa)+b')").matches(record)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "value.a == 1",
+        "not value.a == 1",
+        "len(value + value + value) > 0",
+        "matches(value, '(a{1,200})b')",
+        "upper(lower(upper(value))) == ''",
+        "value in value in value in value in value",
+    ],
+)
+def test_work_on_a_record_is_bounded_on_demand(text: str) -> None:
+    chosen = RecordFilter(text, most_work=3000)
+    assert not chosen.matches(RECORD._replace(value=b'{"a": 1' + b" " * 1000 + b"}"))
+    assert chosen.too_large == 1
+    assert RecordFilter("value.a == 1", most_work=3000).matches(RECORD._replace(value=b'{"a": 1}'))
+    assert RecordFilter("matches(key, '^k[0-9]$') and len(key) == 2 and number(headers.trace) == 2", most_work=300).matches(RECORD)

@@ -3,6 +3,7 @@
 A filter is parsed, checked against the list, rewritten into calls of this module, and compiled once. It can name `key`, `value`,
 `headers`, `topic`, `partition`, `offset` and `timestamp` (ms; texts that it is compared with are times). Dots and brackets after
 `key` and `value` lead into JSON. What is missing is None, and a comparison that is impossible, such as None < 5, is false.
+Regular expressions are RE2's, whose time is linear in the text. With `most_work`, the work on each record is bounded, too.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import ast
 import json
 import operator
-import re
 import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ottla.cli.command.times import parse_time
+from ottla.coord.patterns import CompiledPattern, IllegalPattern, compile_pattern
+from ottla.inspection.times import parse_time
 from ottla.records.batches.record import ConsumerRecord
 
 Decode = Callable[[bytes, str], object]
@@ -27,7 +28,7 @@ FUNCTIONS: dict[str, Callable[..., object]] = {
     "upper": lambda text: str(text).upper(),
     "startswith": lambda text, start: str(text).startswith(start),
     "endswith": lambda text, end: str(text).endswith(end),
-    "matches": lambda text, pattern: re.search(pattern, str(text)) is not None,
+    "matches": lambda text, pattern: _pattern(pattern).search(str(text)) is not None,
     "number": float,
 }
 FIELDS = ("key", "value", "headers", "topic", "partition", "offset", "timestamp")
@@ -52,18 +53,36 @@ _PLAIN = (
     ast.Is,
     ast.IsNot,
 )
-IMPOSSIBLE = (TypeError, ValueError, KeyError, IndexError, ArithmeticError, AttributeError, RecursionError, re.error)
+IMPOSSIBLE = (TypeError, ValueError, KeyError, IndexError, ArithmeticError, AttributeError, RecursionError)
+
+
+DECODING_WORK = 8
+"""The work of decoding a byte of JSON or of another format, in characters of text that are searched in the same time."""
+STEPS_AT_ONCE = 64
+"""The size of a regular expression's automaton, in steps, that searches a character in the time of one unit of work."""
 
 
 class BadFilter(ValueError):
     """A filter that cannot be compiled; the message is a clause about the reason."""
 
 
-class RecordFilter:
-    """A compiled filter. Without `decode_key` and `decode_value`, keys and values are texts, and their fields are those of JSON."""
+class _TooMuchWork(Exception):
+    """Raised within a filter whose work on one record exceeds `most_work`."""
 
-    def __init__(self, text: str, decode_key: Decode | None = None, decode_value: Decode | None = None) -> None:
+
+class RecordFilter:
+    """A compiled filter. Without `decode_key` and `decode_value`, keys and values are texts, and their fields are those of JSON.
+
+    `most_work` bounds the work on one record, in characters that are searched. A record that needs more does not match, and is
+    counted in `too_large`.
+    """
+
+    def __init__(
+        self, text: str, decode_key: Decode | None = None, decode_value: Decode | None = None, *, most_work: int | None = None
+    ) -> None:
         """Compile the filter in `text`. Raises `BadFilter`."""
+        self.too_large = 0
+        self._most_work, self._work = most_work, 0
         self._decoders = {"key": decode_key, "value": decode_value}
         self._record: ConsumerRecord | None = None
         self._parsed: dict[str, object] = {}
@@ -72,29 +91,51 @@ class RecordFilter:
                 raise BadFilter(f"it has {len(text)} characters, and at most {LONGEST} are allowed")
             with warnings.catch_warnings(action="ignore"):  # Python's about \d in texts and about `is`
                 tree = _Rewriter().visit(ast.parse(text.strip(), mode="eval"))
-                compiled = compile(ast.fix_missing_locations(tree), "--filter", "eval")
+                code = compile(ast.fix_missing_locations(tree), "--filter", "eval")
         except SyntaxError as error:
             place = f" at column {error.offset}" if error.offset else ""
             raise BadFilter(f"it is no expression ({error.msg}{place}): write one such as value.price > 5") from None
         except (RecursionError, MemoryError, ValueError) as error:
             raise BadFilter(str(error) if isinstance(error, BadFilter) else "it cannot be compiled: write a simpler one") from None
-        names = {**FUNCTIONS, "_field": self._field, "_text": self._text, "_headers": _headers, "_calculate": _calculate}
-        self._code, self._names = compiled, {"__builtins__": {}, **names}
+        functions = FUNCTIONS if most_work is None else {name: self._with_work(name, call) for name, call in FUNCTIONS.items()}
+        names = {**functions, "_field": self._field, "_text": self._text, "_headers": _headers, "_calculate": self._calculate}
+        self._code, self._names = code, {"__builtins__": {}, **names}
 
     def matches(self, record: ConsumerRecord) -> bool:
         self._record = record
         self._parsed.clear()
+        self._work = 0
         try:
             # Only the parts that `_Rewriter` allows are in the code.
             return bool(eval(self._code, self._names, {"r": record}))
         except IMPOSSIBLE:
             return False
+        except _TooMuchWork:
+            self.too_large += 1
+            return False
+
+    def _spend(self, work: int) -> None:
+        """Count work on the current record. Raises `_TooMuchWork`."""
+        self._work += work
+        if self._most_work is not None and self._work > self._most_work:
+            raise _TooMuchWork
+
+    def _with_work(self, name: str, call: Callable[..., object]) -> Callable[..., object]:
+        """Return a function of filters that counts its work."""
+
+        def call_with_work(*arguments: Any) -> object:
+            steps = 1 if name != "matches" or len(arguments) != 2 else 1 + _pattern(arguments[1]).programsize // STEPS_AT_ONCE
+            self._spend(steps * sum(len(each) for each in arguments if isinstance(each, str | list | dict)))
+            return call(*arguments)
+
+        return call_with_work
 
     def _decoded(self, name: str, data: bytes) -> object:
         """Return the content of the key or the value, decoded once for each record."""
         if name not in self._parsed:
             decode = self._decoders[name]
             assert self._record is not None, "a record is being matched"
+            self._spend(DECODING_WORK * len(data))
             self._parsed[name] = json.loads(data) if decode is None else decode(data, self._record.topic)
         return self._parsed[name]
 
@@ -111,8 +152,19 @@ class RecordFilter:
 
     def _text(self, name: str, data: bytes | None) -> object:
         if data is None or self._decoders[name] is None:
+            self._spend(0 if data is None else len(data))
             return None if data is None else data.decode(errors="replace")
         return self._decoded(name, data)
+
+    def _calculate(self, operation: int, left: object, right: object) -> object:
+        """Return the result of an operation on numbers, or of a sum of texts: a text times a number could take all memory."""
+        chosen = list(_OPERATORS.values())[operation]
+        if isinstance(left, int | float) and isinstance(right, int | float):
+            return chosen(left, right)
+        if chosen is operator.add and isinstance(left, str) and isinstance(right, str):
+            self._spend(len(left) + len(right))
+            return left + right
+        raise TypeError
 
 
 def _headers(record: ConsumerRecord, name: str | None = None) -> object:
@@ -121,14 +173,11 @@ def _headers(record: ConsumerRecord, name: str | None = None) -> object:
     return found if name is None else found.get(name)
 
 
-def _calculate(operation: int, left: object, right: object) -> object:
-    """Return the result of an operation on numbers, or of a sum of texts: a text times a number could take all memory."""
-    chosen = list(_OPERATORS.values())[operation]
-    if isinstance(left, int | float) and isinstance(right, int | float):
-        return chosen(left, right)
-    if chosen is operator.add and isinstance(left, str) and isinstance(right, str):
-        return left + right
-    raise TypeError
+def _pattern(text: object) -> CompiledPattern:
+    """Return a compiled regular expression. Raises `ValueError`."""
+    if not isinstance(text, str):
+        raise TypeError
+    return compile_pattern(text)
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -201,7 +250,20 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         if not isinstance(node.func, ast.Name) or node.func.id not in FUNCTIONS or node.keywords:
             raise BadFilter(f"{_source(node.func)} is no function of filters: {', '.join(FUNCTIONS)} are")
+        if node.func.id == "matches" and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+            _check_pattern(node.args[1].value)
         return _call(node.func.id, *(self.visit(argument) for argument in node.args))
+
+
+def _check_pattern(pattern: object) -> None:
+    """Raise `BadFilter` for an argument of matches() that is not a regular expression of RE2."""
+    if not isinstance(pattern, str):
+        raise BadFilter(f"matches() needs a text as its pattern, not {pattern!r:.60}")
+    try:
+        compile_pattern(pattern)
+    except IllegalPattern as error:
+        reason = str(error).rstrip(".")
+        raise BadFilter(f"{pattern!r:.60} is no regular expression of RE2: {reason[:1].lower()}{reason[1:]}") from None
 
 
 def _of_record(name: str) -> ast.expr:

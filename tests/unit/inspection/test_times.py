@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.command.times import duration_ms, format_time, parse_time
+from ottla.inspection.times import duration_ms, format_time, parse_time
 
 NOW_MS = 1_764_000_000_000
 LAST_MS = 253_402_127_999_999
