@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 
-.venv/ready: pyproject.toml setup.py $(wildcard src/ottla/net/kernel*.py src/ottla/records/kernel*.py src/ottla/wire/codec/kernel*.py src/ottla/records/*.pxd src/ottla/wire/codec/*.pxd)
+.venv/ready: pyproject.toml setup.py $(wildcard src/ottla/net/kernel*.py src/ottla/records/kernel*.py src/ottla/wire/codec/kernel*.py src/ottla/net/*.pxd src/ottla/records/*.pxd src/ottla/wire/codec/*.pxd)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer: call make PYTHON=/path/to/python3.11")'
 	@echo "Setting up .venv, which takes some minutes the first time: Ottla with its compiled kernels, and about 60 packages for the"
 	@echo "tests, the checks and the demo; 700 MB are fetched, 456 MB of which are PySpark."
