@@ -28,6 +28,7 @@ KERNELS = (
     "wire.codec.kernel_write",
 )
 DECLARATIONS = [
+    "src/ottla/net/link_calls.pxd",
     "src/ottla/net/slice_calls.pxd",
     "src/ottla/records/kernel_common.pxd",
     "src/ottla/wire/codec/capi.pxd",

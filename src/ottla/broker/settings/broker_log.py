@@ -106,7 +106,7 @@ class LogSettings(SettingsOf):
     )
     ottla_max_open_files = Setting(
         INT,
-        512,
+        4096,
         "About how many files are kept open; the least recently used are closed first, and opened again when they are needed.",
         check=at_least(16),
     )

@@ -24,7 +24,7 @@ from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
 from ottla.net.disk.system_calls import System, failure_of, name_errors
 from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below
-from ottla.net.kernel_sync import NAMELESS
+from ottla.net.kernel_sync import NAMELESS, count_links
 from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.registry.generations import DIRECTORIES
 
@@ -52,9 +52,6 @@ PRIVATE = tuple(f"{name}/" for name in DIRECTORIES)
 """The registry's directories. Only the broker's own user may read them, because the registry contains credentials."""
 LARGE_BYTES = 4 << 20
 """The size, in bytes, from which freeing a file takes so long that the janitor does it."""
-
-UNLINKED = " (deleted)"
-"""The end of the target of a link in /proc/self/fd to a file without a name."""
 
 
 class RealFile(Pinned):
@@ -192,11 +189,10 @@ class RealFile(Pinned):
 
     @property
     def has_name(self) -> bool:
-        fd = self.fileno()
-        with contextlib.suppress(FileNotFoundError):  # a stat makes Linux store a new time with each later write to any file
-            return not os.readlink(f"/proc/self/fd/{fd}").endswith(UNLINKED)
-        with name_errors(self.real_path):
-            return self._system.fstat(fd).st_nlink > 0
+        links = count_links(self.fileno())
+        if links < 0:
+            raise StorageFailed(self.real_path, os.strerror(-links))
+        return links > 0
 
     def _sync(self) -> None:
         """Sync the contents, and the file's name if the name is possibly new.
