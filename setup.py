@@ -9,6 +9,7 @@ from __future__ import annotations
 from setuptools import Extension, setup
 
 KERNELS = (
+    "net.kernel_links",
     "net.kernel_schedule",
     "net.kernel_sync",
     "net.kernel_write",

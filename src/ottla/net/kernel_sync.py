@@ -1,4 +1,4 @@
-"""The sync of several files while Python's other threads run, and whether a file has names. Cython compiles this module.
+"""The sync of several files while Python's other threads run. Cython compiles this module if it is available.
 
 The module works on handles of open files. A loop over `os.fdatasync` would release Python's lock for each file, and then wait to
 get the lock back. The types are in `kernel_sync.pyi`.
@@ -13,7 +13,7 @@ except ImportError:
 
 if cython.compiled:
     from cython.cimports.libc.errno import EINTR, errno
-    from cython.cimports.ottla.net.link_calls import ottla_count_links
+    from cython.cimports.posix.stat import fstat, struct_stat
     from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
     from cython.cimports.posix.unistd import fdatasync
 else:
@@ -30,12 +30,13 @@ if cython.compiled:
     @cython.nogil
     @cython.exceptval(check=False)
     def _outcome(handle: cython.int) -> cython.int:
-        links: cython.longlong
+        found = cython.declare(struct_stat)
         while fdatasync(handle) != 0:
             if errno != EINTR:
                 return errno
-        links = ottla_count_links(handle)
-        return -1 if links == 0 else cython.cast(cython.int, -links) if links < 0 else 0
+        if fstat(handle, cython.address(found)) != 0:
+            return errno
+        return -1 if found.st_nlink == 0 else 0
 
     @cython.cfunc
     @cython.inline
@@ -48,12 +49,6 @@ if cython.compiled:
 
 else:
     _now_ns = monotonic_ns
-
-    def ottla_count_links(handle: int) -> int:
-        try:
-            return os.fstat(handle).st_nlink
-        except OSError as failure:
-            return -(failure.errno or 2)
 
     def _outcome(handle: int) -> int:
         try:
@@ -82,8 +77,3 @@ def sync_each(handles: cython.int[::1], outcomes: cython.int[::1]) -> int:
             if at == 0 or took_ns < shortest_ns:
                 shortest_ns = took_ns
     return shortest_ns
-
-
-def count_links(handle: cython.int) -> int:
-    """Return how many names an open file has, or the `errno` of the failure, negated. No time of the file is read."""
-    return int(ottla_count_links(handle))

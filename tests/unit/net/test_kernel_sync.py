@@ -58,19 +58,6 @@ def test_each_file_has_its_outcome(kernel: ModuleType, handle: int, tmp_path: Pa
     os.close(other)
 
 
-def test_names_of_an_open_file_are_counted(kernel: ModuleType, handle: int, tmp_path: Path) -> None:
-    assert kernel.count_links(handle) == 1
-    os.link(tmp_path / "log", tmp_path / "other")
-    assert kernel.count_links(handle) == 2
-    (tmp_path / "log").unlink()
-    (tmp_path / "other").unlink()
-    assert kernel.count_links(handle) == 0
-    closed, other = os.pipe()
-    os.close(closed)
-    assert kernel.count_links(closed) == -errno.EBADF
-    os.close(other)
-
-
 def test_of_no_file_nothing_is_said(kernel: ModuleType) -> None:
     assert kernel.sync_each(array("i"), array("i")) == 0
 

@@ -24,7 +24,8 @@ from ottla.net.disk.space_release import Janitor
 from ottla.net.disk.sync_workers import Pinned, SyncWorker
 from ottla.net.disk.system_calls import System, failure_of, name_errors
 from ottla.net.disk.unsynced_names import Directories, RealDirectory, at_or_below
-from ottla.net.kernel_sync import NAMELESS, count_links
+from ottla.net.kernel_links import count_links
+from ottla.net.kernel_sync import NAMELESS
 from ottla.ports import Buffer, Done, Post, StorageFailed, Syncable, SyncFailed, TryAgain
 from ottla.registry.generations import DIRECTORIES
 

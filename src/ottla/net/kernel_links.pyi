@@ -1,0 +1,3 @@
+COMPILED: bool
+
+def count_links(handle: int) -> int: ...
