@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ottla.log.check import check
+from ottla.log.check import check, findings
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
@@ -61,9 +61,9 @@ class Kept(NamedTuple):
     def open(self, name: str, config: LogConfig | None = None) -> Log:
         return opened(self.home, f"{name}-0", clean=self.clean, config=config)
 
-    def faults(self, name: str) -> list[check.Finding]:
+    def faults(self, name: str) -> list[findings.Finding]:
         disk = RealDisk(str(self.home), lambda call: call())
-        return [found for found in check.check_partition(disk, f"{name}-0") if found.kind in check.FAULTS]
+        return [found for found in check.check_partition(disk, f"{name}-0") if found.kind in findings.FAULTS]
 
 
 @pytest.fixture(scope="module", params=one_of_each([True, False], seconds=15), ids=["stopped", "killed"])

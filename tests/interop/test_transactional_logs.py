@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from ottla.log.check import check
+from ottla.log.check import check, findings
 from ottla.log.check.dump import dump
 from ottla.net.disk.disk import RealDisk
 from ottla.records.batches.builder import build
@@ -250,4 +250,4 @@ def test_the_last_stable_offset_is_the_same_after_a_restart_and_after_records_we
         writer.close()
         broker.stop()
         disk = RealDisk(str(tmp_path / "data"), lambda call: call())
-        assert [found for found in check.check_partition(disk, "t-0") if found.kind in check.FAULTS] == []
+        assert [found for found in check.check_partition(disk, "t-0") if found.kind in findings.FAULTS] == []

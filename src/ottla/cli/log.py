@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from contextlib import closing
 
     from ottla.cli.command.parser import Parser
-    from ottla.log.check.check import Finding, Known
     from ottla.log.check.dump import Row
+    from ottla.log.check.findings import Finding, Known
     from ottla.net.disk.disk import RealDisk
 
 CHECK = """Read every batch of a data directory, or of one partition's directory in it, and hold indexes, snapshots and epochs
@@ -73,7 +73,7 @@ def run_check(options: argparse.Namespace) -> int:
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:
     from ottla.cli.command.exits import fail
-    from ottla.log.check import check
+    from ottla.log.check import check, findings, repairs
     from ottla.net.clock import RealClock
     from ottla.net.startup.first_clients import sidecars
 
@@ -91,11 +91,11 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
     for name, path in paths.items() if wanted is None else [(wanted, paths.get(wanted, wanted))]:
         if not disk.exists(path):
             continue
-        topic_id = topic_ids.get(name, check.NOTHING_KNOWN.topic_id)
-        known = noted.get(name, check.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
+        topic_id = topic_ids.get(name, findings.NOTHING_KNOWN.topic_id)
+        known = noted.get(name, findings.NOTHING_KNOWN)._replace(was_killed=killed, topic_id=topic_id)
         found = _tell(check.check_partition(disk, path, known, format07), say)
         if found and options.repair:
-            for sentence in check.repair_partition(disk, path, RealClock().now(), known, format07):
+            for sentence in repairs.repair_partition(disk, path, RealClock().now(), known, format07):
                 say({"kind": "repaired", "path": path, "sentence": sentence}, f"repaired: {sentence}")
             known = check.load_known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
             found = _faults(check.check_partition(disk, path, known, format07))
@@ -133,7 +133,7 @@ def _gone(disk: RealDisk, gone: Mapping[str, Known]) -> Iterator[Finding]:
 
     It is damage, unless the topic may have been deleted.
     """
-    from ottla.log.check.check import DAMAGED, NOTE, Finding
+    from ottla.log.check.findings import DAMAGED, NOTE, Finding
 
     held = _held(disk) if gone else {}
     for path, end_offset in sorted((path, known.recovery_point) for path, known in gone.items()):
@@ -169,7 +169,7 @@ def _verdict(faults: int, repaired: bool) -> str:
 
 
 def _faults(findings: list[Finding]) -> int:
-    from ottla.log.check.check import FAULTS
+    from ottla.log.check.findings import FAULTS
 
     return sum(found.kind in FAULTS for found in findings)
 

@@ -11,7 +11,7 @@ from ottla.kafka07.log.format import PositionsFormat07
 from ottla.kafka07.log.sidecar import RECORD_BYTES, Damaged07
 from ottla.kafka07.records.messages import message_set
 from ottla.kafka07.records.renderer import Kind07
-from ottla.log.check import check
+from ottla.log.check import check, findings, repairs
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.config import LogConfig
@@ -247,7 +247,7 @@ def faults(case: Case) -> list[tuple[str, str, int]]:
 def test_sound_positions_are_in_order(case: Case) -> None:
     case.log.close()
     assert check.check_partition(case.disk, PATH, sidecars=FORMAT) == []
-    assert check.repair_partition(case.disk, PATH, START, sidecars=FORMAT) == []
+    assert repairs.repair_partition(case.disk, PATH, START, sidecars=FORMAT) == []
 
 
 def test_each_damaged_byte_is_found_and_nothing_wrong_is_shown(case: Case) -> None:
@@ -263,7 +263,7 @@ def test_each_damaged_byte_is_found_and_nothing_wrong_is_shown(case: Case) -> No
             case.disk.write_file(path, whole[:byte] + bytes([whole[byte] ^ 0x55]) + whole[byte + 1 :])
             kind, found, _ = faults(case)[0]
             assert found == path, f"byte {byte} of {name}"
-            assert kind == check.UNSERVED or (kind == check.LEFTOVER and int(name[:20]) == newest), "the newest may be torn"
+            assert kind == findings.UNSERVED or (kind == findings.LEFTOVER and int(name[:20]) == newest), "the newest may be torn"
             _see_nothing_else(case, before)
         case.disk.write_file(path, whole)
     assert faults(case) == []
@@ -287,7 +287,7 @@ def test_a_file_that_is_missing_between_others_is_noticed(case: Case) -> None:
     position = case.client.positions.sidecars[0].begin.position
     case.log.close()
     case.disk.remove(f"{PATH}/{middle:020d}.positions07")
-    assert [found[0] for found in faults(case)][-1] == check.UNSERVED
+    assert [found[0] for found in faults(case)][-1] == findings.UNSERVED
     case.restart()
     case.client.show()
     with pytest.raises(Damaged07, match="is missing"):
@@ -309,8 +309,8 @@ def test_a_repair_lets_positions_begin_anew_where_none_was_given(case: Case, dam
     case.log.close()
     path = f"{PATH}/{case.names('.positions07')[1]:020d}.positions07"
     case.disk.write_file(path, damage(case.disk.read_file(path)))
-    assert [found[0] for found in faults(case)][:1] == [check.UNSERVED]
-    said = check.repair_partition(case.disk, PATH, START, sidecars=FORMAT)
+    assert [found[0] for found in faults(case)][:1] == [findings.UNSERVED]
+    said = repairs.repair_partition(case.disk, PATH, START, sidecars=FORMAT)
     assert "restart" in said[-1]
     assert faults(case) == []
     case.restart(clean=False)

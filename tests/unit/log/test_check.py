@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.log.check import check
-from ottla.log.check.check import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
+from ottla.log.check import check, repairs
 from ottla.log.check.dump import dump
+from ottla.log.check.findings import DAMAGED, DERIVED, LEFTOVER, NOTE, REFUSED, TORN, Known
 from ottla.log.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, format_checkpoint, read_offsets, write_offsets
 from ottla.log.config import LogConfig
 from ottla.log.log import Log
@@ -39,7 +39,7 @@ def found(disk: SimDisk) -> list[tuple[str, str, int]]:
 
 
 def repair(disk: SimDisk) -> list[str]:
-    return check.repair_partition(disk, "t-0", NOW, check.load_known(disk, "t-0"))
+    return repairs.repair_partition(disk, "t-0", NOW, check.load_known(disk, "t-0"))
 
 
 def offsets(disk: SimDisk, *, clean: bool = False) -> list[int]:
@@ -324,7 +324,7 @@ def test_a_repair_writes_the_epoch_that_the_checkpoint_says(epochs: SimDisk, was
         return
     sentence = f"this batch has leader epoch {epoch}, but {noted} in leader-epoch-checkpoint."
     assert check.check_partition(epochs, "t-0", known) == [(DAMAGED, name, position, sentence)]
-    done = check.repair_partition(epochs, "t-0", NOW, known)
+    done = repairs.repair_partition(epochs, "t-0", NOW, known)
     noted_again = "got the leader epoch again that leader-epoch-checkpoint says"
     assert done == [f"{name}: 1 of its batches {noted_again}; what they were is kept as {name}.damaged."]
     assert epochs.read_file(name) == before
@@ -389,7 +389,7 @@ def test_a_checkpoint_older_than_the_log_after_a_power_cut_is_not_believed_of_ne
     first = next(finding[:3] for finding in check.check_partition(epochs, "t-0", known))
     assert first == (DAMAGED, *place(5))
     if last >= 0:
-        check.repair_partition(epochs, "t-0", NOW, known)
+        repairs.repair_partition(epochs, "t-0", NOW, known)
         assert epochs.read_file(place(12)[0]) == before
         assert check.check_partition(epochs, "t-0", known)[0].kind == NOTE
         assert [header.base_offset for header, _ in read_all(Log.open(epochs, "t-0", CONFIG, NOW))] == list(range(13))

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from ottla.log.check import check
-from ottla.log.check.check import DERIVED, REFUSED, Known
+from ottla.log.check import check, findings, repairs
+from ottla.log.check.findings import DERIVED, REFUSED, Known
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
@@ -47,7 +47,7 @@ def snapshots(disk: SimDisk, path: str) -> list[str]:
     return [name for name in disk.list(path) if name.endswith(SNAPSHOT)]
 
 
-def found(disk: SimDisk, path: str, known: Known = check.NOTHING_KNOWN) -> list[tuple[str, str]]:
+def found(disk: SimDisk, path: str, known: Known = findings.NOTHING_KNOWN) -> list[tuple[str, str]]:
     return [finding[:2] for finding in check.check_partition(disk, path, known)]
 
 
@@ -74,7 +74,7 @@ def test_another_partitions_snapshots_are_found_and_replayed(disk: SimDisk) -> N
     for name in snapshots(disk, "t-0"):
         disk.write_file(f"t-0/{name}", disk.read_file(f"t-1/{name}"))
     assert found(disk, "t-0") == [(DERIVED, f"t-0/{name}") for name in snapshots(disk, "t-0")]
-    assert check.repair_partition(disk, "t-0", NOW)
+    assert repairs.repair_partition(disk, "t-0", NOW)
     assert found(disk, "t-0") == []
     log = Log.open(disk, "t-0", CONFIG, NOW)
     assert set(log.producers.by_id) == {5, 6, 7, 99}
@@ -154,4 +154,4 @@ def test_no_log_that_lived_is_accused(seed: int) -> None:
 def test_another_topics_directory_is_refused_where_the_registry_knows(disk: SimDisk) -> None:
     assert found(disk, "t-0", Known(topic_id=TOPIC)) == []
     assert found(disk, "t-0", Known(topic_id=OTHER)) == [(REFUSED, "t-0/partition.metadata")]
-    assert check.repair_partition(disk, "t-0", NOW, Known(topic_id=OTHER)) == []
+    assert repairs.repair_partition(disk, "t-0", NOW, Known(topic_id=OTHER)) == []

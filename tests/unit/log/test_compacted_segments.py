@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from ottla.log.check import check
+from ottla.log.check import check, repairs
+from ottla.log.check.findings import Known
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.errors import Damaged
@@ -198,11 +199,11 @@ def test_a_batch_that_is_gone_from_a_compacted_segment_is_missed() -> None:
         compact(log, disk)
     end = log.segments[1].base_offset
     assert log.behind_damage(0) == end
-    (finding,) = check.check_partition(disk, "t-0", check.Known(ROUNDS))
+    (finding,) = check.check_partition(disk, "t-0", Known(ROUNDS))
     assert finding.sentence == "it is not as large as compaction wrote it: some of its records are missing."
-    assert check.repair_partition(disk, "t-0", NOW, check.Known(ROUNDS))
+    assert repairs.repair_partition(disk, "t-0", NOW, Known(ROUNDS))
     assert len(stored_records(reopened(disk, ROUNDS))) == len(whole) - 1
-    assert check.check_partition(disk, "t-0", check.Known(ROUNDS)) == []
+    assert check.check_partition(disk, "t-0", Known(ROUNDS)) == []
 
 
 @pytest.mark.expects_errors("batches are gone")

@@ -10,8 +10,10 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ottla.log.check.check import ANY_GAPS, DAMAGED, NOTE, NOTHING_KNOWN, Finding, Known, keep_copy, log_end
+from ottla.log.check.extents import log_end
+from ottla.log.check.findings import ANY_GAPS, DAMAGED, NOTE, NOTHING_KNOWN, Finding, Known
 from ottla.log.check.foreign_files import metadata_topic_id
+from ottla.log.check.repairs import keep_copy
 from ottla.log.journal.contents import Contents, Damage, begin_anew, read_journal
 from ottla.log.journal.format import JOURNAL, PLACES, Key
 from ottla.log.journal.kept_file import drop_kept, keep_unapplied
