@@ -21,7 +21,7 @@ CUT, REPLACE, FORGET_END = Log.cut, Log.replace_segments, Segment.forget_end
 
 
 def give_up_a_refused_cut(log: Log) -> None:
-    cut, log._cut = log._cut, None
+    cut, log._pending = log._pending, None
     if cut is not None:
         cut.finish(log._disk, log.path, log.segments, log._snapshots)
 
@@ -63,11 +63,11 @@ Planted = list[tuple[object, str, Any]]
 MISTAKES: dict[str, tuple[str, int, Planted]] = {
     "puts back what was cut": (
         "stays online",
-        7,
+        42,
         [(Compaction, "is_outdated", False), (Log, "replace_segments", replace_whatever_was_cut)],
     ),
     "keeps the size of what it compacted": ("stays online", 205, [(truncation, "note_copied", lambda *_: None)]),
-    "leaves what the disk refused to remove": ("stays online", 20, [(Log, "finish_cut", give_up_a_refused_cut)]),
+    "leaves what the disk refused to remove": ("stays online", 20, [(Log, "finish_pending", give_up_a_refused_cut)]),
     "keeps producers of what was cut": ("knows producers", 13, [(Log, "cut", keep_producers)]),
     "begins anew beside the old log": ("stays online", 3, [(truncation, "replace_only_segment", make_another_file_first)]),
     "takes for compacted what was written since": (

@@ -33,7 +33,7 @@ def test_a_deleted_segment_whose_files_are_still_to_be_synced_is_found(monkeypat
 
     monkeypatch.setattr(Log, "_leave", leave)
     with pytest.raises(AssertionError, match="it is deleted"):
-        sum(map(crashes.survive, range(20)))
+        sum(map(crashes.survive, range(15, 45)))
 
 
 def test_a_failed_sync_of_names_that_is_tried_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import producers_at, run_to_end, thin
+from ottla.log.recovery.gaps import AssumedGaps
 from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
 from ottla.log.recovery.segment_bounds import check_joints
 from ottla.log.recovery.truncation import PendingCut, PlannedCut
@@ -76,7 +77,7 @@ class Log(LogUpkeep):
         self._names_synced = True
         self._removed = opened.removed
         self.noted_start = ENDLESS
-        self._cut = None
+        self._pending = None
         self.cuts = 0
         self.durable_offset = opened.log_end_offset
         self._asked = self._durable_at = DurablePlace(opened.log_end_offset, self._active, self._active.size)
@@ -125,8 +126,9 @@ class Log(LogUpkeep):
         if is_noted:
             log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
         if not opened.is_new:
-            may_have_gaps, begin, end = config.compacts and not is_noted, log.log_start_offset, log.log_end_offset
-            check_joints(disk, path, log._reader, begin, end, opened.holed, may_have_gaps=may_have_gaps)
+            assumed = opened.gaps.gaps if config.compacts and not is_noted else None
+            check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, opened.holed, assumed)
+            log._store(opened.gaps)
         log._reserve(log._active)
         return log
 
@@ -160,8 +162,8 @@ class Log(LogUpkeep):
         `headers` are the batches' headers, in order. Sequences are checked only for clients' batches, producer epochs for all.
         Raises `StorageFailed` with nothing changed.
         """
-        if self._cut is not None:
-            self.finish_cut()
+        if self._pending is not None:
+            self.finish_pending()
         config = self.config
         idempotent = headers[0].producer_id >= 0
         marker = None
@@ -197,7 +199,7 @@ class Log(LogUpkeep):
 
         The batches begin at the end of the log or later. Raises `StorageFailed`: batches before the failed one are then appended.
         """
-        self.finish_cut()
+        self.finish_pending()
         position = 0
         for run in follower_batches.runs(headers):
             first, last = run[0], run[-1]
@@ -224,7 +226,7 @@ class Log(LogUpkeep):
 
     def assign_leader_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
         """Record that `leader_epoch` begins at `start_offset`, by default the end of the log. Raises `StorageFailed`."""
-        self.finish_cut()
+        self.finish_pending()
         before = list(self.epochs.entries)
         if self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset):
             try:
@@ -259,7 +261,7 @@ class Log(LogUpkeep):
         The planning only reads the files. If it returns None, it removes leader epochs without batches that begin at `offset` or
         later.
         """
-        self.finish_cut()
+        self.finish_pending()
         if offset >= self.log_end_offset:
             if self.epochs.truncate_end(offset):
                 self._write_epochs()
@@ -289,7 +291,7 @@ class Log(LogUpkeep):
     def cut(self, plan: PlannedCut) -> None:
         """Truncate the log as planned. Raises `StorageFailed` if the disk fails after the change in memory.
 
-        Then `finish_cut` must be called to change the remaining files.
+        Then `finish_pending` must be called to change the remaining files.
         """
         if self.loses_all(plan):
             self.restart_at(min(plan.offset, self.log_start_offset))
@@ -309,8 +311,8 @@ class Log(LogUpkeep):
         self.producers = plan.producers
         self._was_cut(plan.end_offset)
         end, interval, truncated = plan.end_offset, self.config.index_interval_bytes, self.sidecars.on_truncation
-        self._cut = PendingCut(gone, segment, end, end, interval, self._write_epochs, truncated)
-        self.finish_cut()
+        self._pending = PendingCut(gone, segment, end, end, interval, self._write_epochs, truncated)
+        self.finish_pending()
 
     def _was_cut(self, end_offset: int) -> None:
         self.cuts += 1
@@ -333,9 +335,9 @@ class Log(LogUpkeep):
         """Drop the whole log and begin it again at `offset`, as a follower does whose leader's log begins later.
 
         First make a recovery point at or below the first segment's base offset durable, as for `truncate_to`. Raises
-        `StorageFailed` after the change in memory: `finish_cut` then changes the remaining files.
+        `StorageFailed` after the change in memory: `finish_pending` then changes the remaining files.
         """
-        self.finish_cut()
+        self.finish_pending()
         self.finish_swap()
         old = list(self._leave(self.segments[:]))
         self._aborted.mark_removed(old)
@@ -355,20 +357,20 @@ class Log(LogUpkeep):
         self._was_cut(offset)
         give_up = partial(self.sidecars.invalidate, offset)
         interval = self.config.index_interval_bytes
-        self._cut = PendingCut(old[1:], last, offset, NONE_AT_ALL, interval, self._write_epochs, give_up, fresh)
-        self.finish_cut()
+        self._pending = PendingCut(old[1:], last, offset, NONE_AT_ALL, interval, self._write_epochs, give_up, fresh)
+        self.finish_pending()
 
     def write_out(self) -> list[Syncable]:
         """Write most of the data that `close` would write, so that `close` is short. Return the files to sync before.
 
         Raises `StorageFailed`.
         """
-        self.finish_cut()
+        self.finish_pending()
         return [*self.dirty_files(), *self._active.save_indexes(final=True), *self.flush()]
 
     def close(self) -> None:
         """Write and sync everything, and close the files. Raises `StorageFailed`; the shutdown then does not count as clean."""
-        self.finish_cut()
+        self.finish_pending()
         self.finish_swap()
         files = self._active.save_indexes(final=True)
         if self._active.release_reserved():
@@ -394,6 +396,14 @@ class Log(LogUpkeep):
         self._reader.places.clear()
 
     # Private
+
+    def _store(self, gaps: AssumedGaps) -> None:
+        """Store what the start has assumed of gaps. On a full disk the log can be read, and the next write stores it first."""
+        self._pending = gaps
+        try:
+            self.finish_pending()
+        except StorageFailed as failure:
+            log.warning("%s: where its offsets have gaps could not be stored: %s; nothing is written before", self.path, failure)
 
     def _check_producer(
         self, view: bytearray | memoryview, headers: Sequence[BatchHeader], origin_client: bool

@@ -16,7 +16,7 @@ from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import forget_snapshot, remove_snapshots, write_snapshot
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
 from ottla.log.reads import ReadableLog
-from ottla.log.recovery.gaps import note_gaps
+from ottla.log.recovery.gaps import AssumedGaps, note_gaps
 from ottla.log.recovery.truncation import PendingCut
 from ottla.log.segments import retention, swap
 from ottla.log.segments.compacted_note import NEW_COPIED, begin_copied, drop_note, finish_note, note_none
@@ -35,6 +35,9 @@ RUNG_BYTES = 64 << 20
 """The bytes appended to a segment between two lasting snapshots of the producers' state, which bounds a cut's replay."""
 
 
+Pending = PendingCut | AssumedGaps
+
+
 class LogUpkeep(ReadableLog):
     """A log whose segments are sealed, synced, replaced and deleted.
 
@@ -51,12 +54,12 @@ class LogUpkeep(ReadableLog):
         "_aborted",
         "_active",
         "_asked",
-        "_cut",
         "_disk",
         "_durable_at",
         "_epochs_saved",
         "_names_synced",
         "_next_rung",
+        "_pending",
         "_removed",
         "_rungs",
         "_snapshot_at",
@@ -86,13 +89,13 @@ class LogUpkeep(ReadableLog):
     unnamed: Segment | None
     _aborted: AbortedNotes
     _asked: DurablePlace | None
-    _cut: PendingCut | None
     _active: Segment
     _disk: Disk
     _durable_at: DurablePlace | None
     _epochs_saved: bool
     _names_synced: bool
     _next_rung: int
+    _pending: Pending | None
     _removed: list[retention.RemovedSegment]
     _rungs: list[int]
     _snapshot_at: int
@@ -107,7 +110,7 @@ class LogUpkeep(ReadableLog):
         With an `offset` beyond the end, the new segment begins at `offset`, because the leader's compaction left a gap that is too
         large for one segment.
         """
-        self.finish_cut()
+        self.finish_pending()
         sealed = self._active
         if offset is None and not sealed.size:
             return
@@ -160,6 +163,7 @@ class LogUpkeep(ReadableLog):
         The caller syncs each yielded file before it resumes the generator. Nothing is added if the segment is sealed or the log is
         truncated meanwhile. Raises `StorageFailed`.
         """
+        self.finish_pending()
         segment, cuts = self._active, self.cuts
         try:
             while segment is self._active and cuts == self.cuts and not segment.may_have_gaps:
@@ -221,7 +225,7 @@ class LogUpkeep(ReadableLog):
         whose names are not synced yet, or with files beside the segments that are synced together with them.
         """
         place = self._durable_at
-        if place is None or self._cut is not None or not self._names_synced or self.sidecars is not NO_SIDECARS:
+        if place is None or self._pending is not None or not self._names_synced or self.sidecars is not NO_SIDECARS:
             return None
         self._reader.remember(self.log_end_offset, self._active, self._active.size)
         return batches_since(place, self.segments, self.log_end_offset, most_bytes)
@@ -247,14 +251,14 @@ class LogUpkeep(ReadableLog):
 
     # Cuts, swaps and retention
 
-    def finish_cut(self) -> None:
-        """Change the remaining files of a truncation during which the disk failed. Do nothing if there are none.
+    def finish_pending(self) -> None:
+        """Change the files that the disk refused to change: of a truncation, or of the gaps that the start assumed.
 
-        Raises `StorageFailed`.
+        Nothing is written before. Do nothing if there are none. Raises `StorageFailed`.
         """
-        if self._cut is not None:
-            self._cut.finish(self._disk, self.path, self.segments, self._snapshots)
-            self._cut = None
+        if self._pending is not None:
+            self._pending.finish(self._disk, self.path, self.segments, self._snapshots)
+            self._pending = None
 
     def replace_segments(self, old: Sequence[Segment], new: Segment, now: Now, cuts: int) -> bool:
         """Replace the segments `old` by the compacted segment `new`, which is complete and synced.
@@ -263,7 +267,7 @@ class LogUpkeep(ReadableLog):
         cut since, or old segments are gone. While `is_swapping`, the caller syncs the `directory` and calls `run_swap_step`.
         Raises `StorageFailed` with nothing changed.
         """
-        self.finish_cut()
+        self.finish_pending()
         self.finish_swap()
         if cuts != self.cuts:
             return False
@@ -335,7 +339,7 @@ class LogUpkeep(ReadableLog):
         limit = self.log_end_offset if until_offset is None else until_offset
         before = len(self._removed)
         try:
-            self.finish_cut()
+            self.finish_pending()
             self.finish_swap()
             before = len(self._removed)
             expired = self._count_expired(now, limit)
@@ -373,7 +377,7 @@ class LogUpkeep(ReadableLog):
         After these syncs the present `synced_offset` is the recovery point. No start checks indexes below it. Raises
         `StorageFailed`.
         """
-        self.finish_cut()
+        self.finish_pending()
         files: list[Syncable] = [*self._active.save_indexes()]
         # No start searches for aborted transactions below the recovery point, nor in segments sealed after this call.
         sealed = [one for unsynced in self._unsynced.values() for one in unsynced]

@@ -95,18 +95,19 @@ def test_a_gap_is_known_that_consists_of_known_ones(first: int, end: int, is_kno
     assert are_known({(5, 13), (4, 5), (20, 30)}, first, end) == is_known
 
 
-def test_a_gap_that_a_start_has_accepted_is_accepted_by_the_next_one_however_the_first_was_cut_off() -> None:
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_gap_that_a_start_has_accepted_is_accepted_by_the_next_one_however_the_first_was_cut_off(clean: bool) -> None:
     """The directory came from another program, whose compaction leaves gaps between segments."""
     whole = CutDisk()
     before = moved_here(whole)
     operations = whole.operations
-    Log.open(whole, "t-0", CONFIG, NOW)
+    Log.open(whole, "t-0", CONFIG, NOW, clean=clean)
     for cut_at in range(whole.operations - operations):
         disk = CutDisk()
         assert moved_here(disk) == before
         disk.cut_at = disk.operations + cut_at
         with suppress(PowerCut):
-            Log.open(disk, "t-0", CONFIG, NOW)
+            Log.open(disk, "t-0", CONFIG, NOW, clean=clean)
         disk.crash(Random(cut_at))
         log = Log.open(disk, "t-0", CONFIG, NOW)
         assert (log.log_end_offset, stored_records(log)) == before, f"cut before operation {cut_at}"

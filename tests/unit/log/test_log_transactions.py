@@ -365,17 +365,27 @@ def test_an_index_of_aborted_transactions_finds_each_that_ended_from_an_offset_o
     assert list(index.ended_from(offset)) == [entry for entry in entries if entry.last_offset >= offset]
 
 
-def test_a_killed_broker_knows_the_sequence_of_a_producer_whose_records_were_deleted() -> None:
+@pytest.mark.parametrize("kills", [0, 1])
+def test_a_killed_broker_knows_the_sequence_of_a_producer_whose_records_were_deleted(kills: int) -> None:
     disk = SimDisk()
-    log = Log.open(disk, "t-0", LogConfig(file_delete_delay_ms=0), NOW)
+    config = LogConfig(file_delete_delay_ms=0)
+    log = Log.open(disk, "t-0", config, NOW)
     write(log, 4, b"k")
     end(log, 4, COMMIT)
     log.roll()
-    log.delete_records(log.log_end_offset)
+    second = log.log_end_offset
+    for _ in range(kills):
+        write(log, 5, b"k")
+        end(log, 5, COMMIT)
+        disk.kill()
+        log = Log.open(disk, "t-0", config, NOW)
+        log.roll()
+    log.delete_records(second)
     assert log.retain(NOW) == 1
-    write(log, 5, b"k")
+    write(log, 5, b"k", sequence=kills)
     end(log, 5, ABORT)
     disk.kill()
-    log = Log.open(disk, "t-0", LogConfig(), NOW)
+    log = Log.open(disk, "t-0", config, NOW)
     assert log.producers.by_id[4].batches
     assert write(log, 4, b"k", sequence=1) == log.log_end_offset - 1
+    assert len(log.segments[-1].transactions.entries) == 1

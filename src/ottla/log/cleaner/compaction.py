@@ -131,6 +131,7 @@ class Compaction:
                     return
 
     def _run(self) -> CompactionSteps:
+        self.log.finish_pending()
         self.log.check_whole()  # otherwise missing batches between two segments would become a gap within the new one
         if self.log.synced_offset < self._found.end_offset:
             # A record may only be replaced by a durable one.

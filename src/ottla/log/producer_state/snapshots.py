@@ -183,7 +183,7 @@ def run_to_end(steps: Pauses[T]) -> T:
 def rebuild_aborted(disk: Disk, path: str, offsets: Sequence[int], segments: Sequence[Segment], most: int) -> None:
     """Rebuild the index of aborted transactions of the last of these segments: replay from the newest valid snapshot before it.
 
-    Raises `StorageFailed`.
+    The indexes of the segments between are rebuilt, too. Raises `StorageFailed`.
     """
     producers, begin = _newest(disk, path, [offset for offset in offsets if offset <= segments[-1].base_offset])
     producers.most = most

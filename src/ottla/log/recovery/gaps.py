@@ -7,11 +7,14 @@ next start. Joined segments end where the next segment begins; they are listed s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.log.checkpoints import format_checkpoint, parse_checkpoint
 from ottla.log.names import HOLED_SEGMENTS, JOINED_SEGMENTS, KNOWN_GAPS
+from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, note_copied
+from ottla.log.segments.segment import Segment
 from ottla.ports import Disk
 from ottla.records.checksum import crc32c
 
@@ -19,6 +22,31 @@ Gap = tuple[int, int]
 """(first missing offset, offset at which the log continues)"""
 Joined = tuple[int, int, int]
 """(base offset, size in bytes, base offset of the next segment). It matches a segment of the same base offset and size."""
+
+
+@dataclass(slots=True)
+class AssumedGaps:
+    """What a start has assumed of missing offsets. It is stored before the log is written, or the next start would see losses.
+
+    `known` are the entries of the list of compacted segments. A log `is_foreign` if another program wrote it, so that there was no
+    list: then the segments that may have gaps are listed, and the `gaps` between segments are known from now on.
+    """
+
+    known: set[Compact] = field(default_factory=set)
+    is_foreign: bool = False
+    gaps: list[Gap] = field(default_factory=list)
+
+    def finish(self, disk: Disk, path: str, segments: Sequence[Segment], _snapshots: object = None) -> None:
+        """Store it, durably. Raises `StorageFailed`, after which another call continues."""
+        if self.gaps:
+            note_gaps(disk, path, self.gaps)  # first: a log with a list has no gaps between segments but these
+        if self.is_foreign and any(segment.may_have_gaps for segment in segments):
+            note_compacted(disk, path, segments)
+        last = segments[-1]
+        if last.may_have_gaps:  # it was sealed until a cut removed the segments behind it
+            last.is_complete = is_compact(self.known, last) and not may_grow(self.known, last)
+            if not is_compact(self.known, last):
+                note_copied(disk, path, segments)
 
 
 def read_gaps(disk: Disk, path: str) -> set[Gap]:

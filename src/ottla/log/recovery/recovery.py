@@ -31,11 +31,11 @@ from ottla.log.names import (
     parse_file_name,
 )
 from ottla.log.producer_state.producers import Producers
-from ottla.log.producer_state.snapshots import drop_outlived, load_producers, remove_snapshots
+from ottla.log.producer_state.snapshots import drop_outlived, load_producers, rebuild_aborted
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
-from ottla.log.recovery.gaps import Gap, are_known, note_gaps, read_gaps, read_holed
+from ottla.log.recovery.gaps import AssumedGaps, are_known, read_gaps, read_holed
 from ottla.log.recovery.truncation import replace_only_segment
-from ottla.log.segments.compacted_note import Compact, is_compact, may_grow, note_compacted, read_compacted
+from ottla.log.segments.compacted_note import Compact, is_compact, read_compacted
 from ottla.log.segments.retention import RemovedSegment
 from ottla.log.segments.scan import LENGTH_FROM, headers
 from ottla.log.segments.segment import Segment, begin_segment
@@ -68,6 +68,7 @@ class Opened:
     snapshots: list[int] = field(default_factory=list)
     sidecars: list[int] = field(default_factory=list)
     holed: set[int] = field(default_factory=set)
+    gaps: AssumedGaps = field(default_factory=AssumedGaps)
     is_clean: bool = False
     is_new: bool = False
     log_start_offset: int = 0
@@ -104,7 +105,6 @@ class Opening:
         self._names: set[str] = set()
         self._ended_transactions = False
         self._is_strange = False
-        self._accepted: list[Gap] = []
         self._changed = ""
         self._compacted: set[Compact] | None = None
 
@@ -134,6 +134,7 @@ class Opening:
         self._compacted = read_compacted(self.disk, self.path) if COMPACTED_SEGMENTS in names else None
         found.holed = read_holed(self.disk, self.path) if HOLED_SEGMENTS in names else set()
         self._is_strange = self._compacted is None and not is_noted and not is_journaled
+        found.gaps = AssumedGaps(self._compacted or set(), self._is_strange)
         self._load_epochs(names)
         epochs = found.epochs.entries
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
@@ -142,7 +143,6 @@ class Opening:
         start_by_epochs = 0 if is_start_known else self._start_by_epochs()
         found.log_end_offset = self._open_last() if self.clean else self._recover()
         self._check_end(log_start_offset, is_noted=is_noted)
-        self._note_compacted()
         if start_by_epochs <= found.log_end_offset:
             log_start_offset = max(log_start_offset, start_by_epochs)
         if found.log_end_offset < log_start_offset:
@@ -154,29 +154,27 @@ class Opening:
         found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
         self._align_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
-        self._remove_newer_snapshots()
         if self.sidecars is not None and found.sidecars and not self.clean:
             found.sidecars = self.sidecars.recover(self.disk, self.path, found.sidecars, found.log_end_offset)
         most = self.config.ottla_max_producer_ids
         found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
+        self._rebuild_aborted()
         found.producers = load_producers(
             self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most, self._names
         )
         return found
 
-    def _remove_newer_snapshots(self) -> None:
-        """Remove the producer snapshots after the recovery point if transactions have ended there.
+    def _rebuild_aborted(self) -> None:
+        """Rebuild the indexes of aborted transactions from the recovery point on, if transactions have ended there.
 
-        Snapshots can be newer than the indexes of aborted transactions: the batches that the indexes may lack are replayed then.
-        What the log no longer has can't be replayed: the snapshot at its first segment is all that is known of those producers.
+        Producer snapshots can be newer than these indexes: the batches that the indexes may lack are replayed from an older one.
+        The newer ones stay, because they are all that is known of producers whose batches are deleted.
         """
-        if not self._ended_transactions:
-            return
-        found = self.found
-        newer = [offset for offset in found.snapshots if offset > max(self.recovery_point, found.segments[0].base_offset)]
-        if newer:
-            remove_snapshots(self.disk, self.path, found.snapshots, unwanted=newer)
-            self.disk.sync_dir(self.path)  # or a crash could bring one back that describes batches written since
+        if self._ended_transactions:
+            found = self.found
+            begin = max(self.recovery_point, found.segments[0].base_offset)
+            older = [offset for offset in found.snapshots if offset <= begin]
+            rebuild_aborted(self.disk, self.path, older, found.segments, self.config.ottla_max_producer_ids)
 
     def _begin(self, names: Sequence[str], topic_id: bytes, log_start_offset: int) -> Opened:
         """Begin an empty log in a directory without records, which has nothing to recover."""
@@ -200,15 +198,6 @@ class Opening:
                 segment.may_have_gaps = is_compact(self._compacted, segment)
             elif segment is not segments[-1]:
                 segment.may_have_gaps = self.config.compacts or (self.clean and self._is_strange)
-        if self._compacted is not None:  # the last process may have ended during a cut that removed the segments behind it
-            segments[-1].is_complete = segments[-1].may_have_gaps and not may_grow(self._compacted, segments[-1])
-
-    def _note_compacted(self) -> None:
-        """Write the list of compacted segments if there was none, because the next start would treat gaps as damage."""
-        if self._is_strange and any(segment.may_have_gaps for segment in self.found.segments):
-            with self._ignore_failures():
-                note_gaps(self.disk, self.path, self._accepted)  # first: a log with a list has no gaps between segments but these
-                note_compacted(self.disk, self.path, self.found.segments)
 
     def _check_end(self, log_start_offset: int, *, is_noted: bool) -> None:
         """Raise `Damaged` if the log ends before the recovery point, or after a clean shutdown anywhere else than at this point.
@@ -398,8 +387,6 @@ class Opening:
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
         if self.config.compacts and self._is_strange:
-            if follows > next_offset:
-                self._accepted.append((next_offset, follows))
             return False
         return not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
@@ -487,12 +474,13 @@ class Opening:
         later = segments[number + 1 :]
         cut = segment.size - end + sum(other.size for other in later)
         log.warning("%s: a torn tail of %d bytes that was never synced is cut off at offset %d", self.path, cut, next_offset)
-        if end < segment.size:
-            segment.cut(end)
-            segment.file.sync()  # or a later power cut could bring the torn tail back in front of new batches
+        # The newest segments first: a start that ends meanwhile leaves the torn tail, so that the next one cuts off the same.
         for other in reversed(later):
             other.remove()
         self.disk.sync_dir(self.path)
+        if end < segment.size:
+            segment.cut(end)
+            segment.file.sync()  # or a later power cut could bring the torn tail back in front of new batches
         del segments[number + 1 :]
 
     def _is_cut_short(self, file: File, position: int, next_offset: int) -> bool:

@@ -7,13 +7,12 @@ damage, unless the gap is known.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 
 from ottla.log.errors import Damaged
 from ottla.log.names import LOG, file_name
-from ottla.log.recovery.gaps import Joined, are_known, note_gaps, note_holed, note_joined, read_gaps, read_joined
+from ottla.log.recovery.gaps import Gap, Joined, are_known, note_holed, note_joined, read_gaps, read_joined
 from ottla.log.segments.compacted_note import read_compacted
 from ottla.log.segments.scan import headers
 from ottla.log.segments.segment import Segment
@@ -37,13 +36,12 @@ def check_joints(
     log_start_offset: int,
     log_end_offset: int,
     holed: set[int],
-    *,
-    may_have_gaps: bool,
+    assumed: list[Gap] | None,
 ) -> None:
     """Record and log missing offsets before and between segments. Raises `StorageFailed`.
 
-    `holed` are the base offsets of the segments that lacked batches at their last check. `may_have_gaps`: another broker's
-    compaction wrote the segments, so that gaps between them are accepted.
+    `holed` are the base offsets of the segments that lacked batches at their last check. If another broker's
+    compaction wrote the segments, gaps between them are accepted and added to `assumed`; otherwise it is None.
     """
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
@@ -53,8 +51,11 @@ def check_joints(
         return
     known = read_gaps(disk, path)
     new = [(segment, end, to) for segment, end, to in missing if end < to and not are_known(known, end, to)]
-    if new and may_have_gaps:
-        _accept(disk, path, [(end, to) for _, end, to in new])
+    if new and assumed is not None:
+        log.warning(
+            "%s: %d gaps between segments are attributed to compaction before this broker had the directory", path, len(new)
+        )
+        assumed += [(end, to) for _, end, to in new]
         return
     for segment, end, to in new:
         _add(path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}")
@@ -132,14 +133,6 @@ def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> lis
             gaps.append(DamagedRange(next_offset, header.base_offset, at, at, GONE))
         position, next_offset = at + header.size, header.next_offset
     return gaps if position == size and next_offset <= end_offset else []
-
-
-def _accept(disk: Disk, path: str, gaps: Sequence[tuple[int, int]]) -> None:
-    log.warning("%s: %d gaps between segments are attributed to compaction before this broker had the directory", path, len(gaps))
-    try:
-        note_gaps(disk, path, gaps)
-    except StorageFailed as failure:
-        log.warning("%s: its gaps could not be stored: %s; the next start stores them", path, failure)
 
 
 def _add(path: str, reader: LogReader, segment: Segment, position: int, first: int, end: int, sentence: str) -> None:
