@@ -18,7 +18,8 @@ import pytest
 
 from ottla.log.log import Log, LogConfig
 from ottla.net.disk import sync_workers
-from ottla.net.disk.disk import LARGE_BYTES, LOOKS, RealDisk, RealFile
+from ottla.net.disk.disk import LOOKS, RealDisk
+from ottla.net.disk.real_file import LARGE_BYTES, RealFile
 from ottla.net.disk.space_release import PIECE_BYTES
 from ottla.net.disk.unsynced_names import at_or_below
 from ottla.net.kernel_sync import NAMELESS, sync_each

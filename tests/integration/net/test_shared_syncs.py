@@ -11,7 +11,8 @@ from queue import Queue
 
 import pytest
 
-from ottla.net.disk.disk import SLOW_BYTES, RealDisk
+from ottla.net.disk.disk import RealDisk
+from ottla.net.disk.real_file import SLOW_BYTES
 from ottla.ports import StorageFailed, SyncFailed
 
 Calls = Queue[Callable[[], None]]
