@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-from ottla.log.name_places import parent
+from ottla.log.name_places import NamePlaces, parent
+from ottla.net.disk.reserve import Reserve
 from ottla.net.disk.sync_workers import Pinned
-from ottla.net.disk.system_calls import failure_of, name_errors
+from ottla.net.disk.system_calls import System, failure_of, name_errors
 from ottla.net.disk.unsynced_names import RealDirectory
 from ottla.net.kernel_links import count_links
 from ottla.net.kernel_sync import NAMELESS
 from ottla.ports import Buffer, StorageFailed, SyncFailed
 
-if TYPE_CHECKING:
-    from ottla.net.disk.disk import RealDisk
+T = TypeVar("T")
 
 MAX_BUFFERS = 1024
 """The limit on buffers in one call of writev (IOV_MAX)."""
@@ -31,6 +31,21 @@ SLOW_BYTES = 8 << 20
 
 LARGE_BYTES = 4 << 20
 """The size, in bytes, from which freeing a file takes so long that the janitor does it."""
+
+
+class HandleOwner(Protocol):
+    """The disk of a file: it opens and closes handles, and supplies space for writes that must succeed on a full disk."""
+
+    places: NamePlaces
+    reserve: Reserve
+
+    @property
+    def system(self) -> System: ...
+    def open_handle(self, path: str, flags: int) -> int: ...
+    def close_handle(self, fd: int, *, is_last: bool) -> None: ...
+    def keep(self, file: RealFile) -> None: ...
+    def directory(self, path: str) -> RealDirectory: ...
+    def retry_with_space(self, call: Callable[[], T]) -> T: ...
 
 
 class RealFile(Pinned):
@@ -61,7 +76,7 @@ class RealFile(Pinned):
         "size",
     )
 
-    def __init__(self, disk: RealDisk, path: str, fd: int, *, size: int, is_new: bool) -> None:
+    def __init__(self, disk: HandleOwner, path: str, fd: int, *, size: int, is_new: bool) -> None:
         super().__init__(path)
         self.size = size
         self.rewrites = 0
