@@ -43,6 +43,7 @@ class SimRoom:
     is_direct = True
 
     def __init__(self, disk: RoomDisk, path: str, real: str, size: int) -> None:
+        assert size % 4096 == 0 < size, "the size of a room is a multiple of 4096"
         self.path = path
         self.size = size
         self.alignment = disk.room_alignment

@@ -69,6 +69,15 @@ def disk_of(path: Path, *, is_native: bool, system: Any = os) -> RealDisk:
 both = pytest.mark.parametrize("is_native", [pytest.param(True, marks=needs_kernel), False], ids=["native", "posted"])
 
 
+def test_a_room_of_more_bytes_than_there_is_memory_is_refused(tmp_path: Path) -> None:
+    async def run() -> None:
+        disk = disk_of(tmp_path, is_native=False)
+        assert "times its" in str(await outcome(lambda done: disk.make_room("journal/0", 1 << 62, done)))
+        disk.close()
+
+    asyncio.run(run())
+
+
 @both
 @pytest.mark.parametrize("is_direct", [True, False])
 def test_writes_of_each_size_arrive(tmp_path: Path, is_native: bool, is_direct: bool, caplog: pytest.LogCaptureFixture) -> None:

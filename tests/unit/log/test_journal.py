@@ -148,6 +148,14 @@ def test_a_deleted_partition_does_not_keep_a_file(driver: Driver) -> None:
     assert driver.put(driver.entry(1))
 
 
+@pytest.mark.parametrize("file_bytes", [65537, 70000])
+def test_a_size_that_is_no_multiple_of_a_block_is_rounded_down(file_bytes: int) -> None:
+    driver = Driver(SimDisk(), file_bytes=file_bytes)
+    driver.begin()
+    assert driver.put(driver.entry(0))
+    assert [driver.disk.size(f"{DIRECTORY}/{name}") for name in FILES] == [file_bytes // 4096 * 4096] * 2
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_both_files_are_used_in_turn_for_thousands_of_blocks(seed: int) -> None:
     """At each moment a power cut leaves every entry that no own file has, and no other than the newest ones."""

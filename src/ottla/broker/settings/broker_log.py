@@ -93,7 +93,8 @@ class LogSettings(SettingsOf):
         LONG,
         64 << 20,
         "Size of each of the two files of a log directory's journal, into which small appends of all partitions are written "
-        "together when they have to be on stable storage; 0: no journal, each partition's own file is synced.",
+        "together when they have to be on stable storage, rounded down to a multiple of 4096; 0: no journal, each partition's own "
+        "file is synced.",
         check=Check(
             lambda value: not value or value >= LEAST_JOURNAL_BYTES, "Value must be 0 or at least 65536", "0, 65536 or more"
         ),

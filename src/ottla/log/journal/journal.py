@@ -43,6 +43,9 @@ ROW_BYTES: Final = 2 * ENTRY.size
 VOID_RESERVE_BYTES: Final = 64 << 10
 """The most bytes at the end of each file that only voids may use, so that a full journal can still make partitions void."""
 
+ROOM_STEP_BYTES: Final = 4096
+"""The size of a file, in bytes, is a multiple of this, as `Disk.make_room` demands. A user's number need not be one."""
+
 OnFull = Callable[[Mapping[Key, int]], None]
 
 
@@ -82,7 +85,7 @@ class Journal:
         self.failure: StorageFailed | None = None
         self._disk = disk
         self._directory = directory
-        self._file_bytes = file_bytes
+        self._file_bytes = file_bytes - file_bytes % ROOM_STEP_BYTES
         self._void_reserve = min(VOID_RESERVE_BYTES, file_bytes // 8)
         self._on_full = on_full
         self._files: list[JournalFile] = []

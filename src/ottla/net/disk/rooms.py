@@ -30,13 +30,14 @@ KEPT_BYTES = 1 << 20
 class RealRoom:
     """A room of a `RealDisk`. Its buffer is a memory map, because direct writes need aligned memory."""
 
+    _buffer: mmap.mmap
+
     def __init__(self, path: str, real_path: str, size: int) -> None:
         self.path = path
         self.size = size
         self.alignment = LEAST_ALIGNMENT
         self.is_direct = False
         self._real_path = real_path
-        self._buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._padded = 0
         self._done: Done | None = None
         self._failure: str | None = None
@@ -78,7 +79,8 @@ class RealRoom:
             file.close()
 
     def use(self, file: RoomFile, system: System, post: Post, watch: Watch | None) -> None:
-        """Use the finished file from now on. Raises OSError if there are no handles for the writer."""
+        """Use the finished file from now on. Raises OSError if there are no handles for the writer, or no memory for the buffer."""
+        self._buffer = mmap.mmap(-1, self.size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._writer = open_writer(file, system, self._buffer, self._finish, post, watch)
         self._file, self.alignment, self.is_direct = file, file.alignment, file.is_direct
 
