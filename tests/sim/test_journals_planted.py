@@ -10,6 +10,7 @@ import pytest
 from ottla.log.journal.contents import _Reading
 from ottla.log.journal.format import JournalEntry, Key
 from ottla.log.journal.journal import Journal
+from ottla.log.journal.kept_file import keep_unapplied
 from ottla.log.maintenance import LogUpkeep
 from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Done, FileSlice
@@ -21,7 +22,7 @@ from tests.sim.lives.journaled_log import JournaledLog
 from tests.support.kinds import one_of_each
 
 MOST_SEEDS = 120
-WRITE, UNSYNCED = Journal.write, LogUpkeep.unsynced_batches
+WRITE, UNSYNCED, KEEP = Journal.write, LogUpkeep.unsynced_batches, keep_unapplied
 
 
 def write_and_need_nothing(journal: Journal, entries: Sequence[JournalEntry], done: Done) -> bool:
@@ -70,6 +71,13 @@ MISTAKES: Mapping[str, tuple[str, object, str, Callable[..., Any]]] = {
     "keeps nothing for what is not open": ("had been synced", journal_life, "keep_unapplied", lambda *what: {}),
     "takes a gap for another broker's compaction": ("lost or changed", JournalLife, "has_entries", lambda *what: False),
     "takes a torn block for damage": ("the journal is damaged", _Reading, "_collect_needed", collect_torn),
+    "forgets a loss at the next start": (
+        "before it are missing|had been synced",
+        journal_life,
+        "keep_unapplied",
+        lambda disk, directory, entries, damaged: KEEP(disk, directory, entries, {}),
+    ),
+    "reports no loss": ("before it are missing|had been synced", _Reading, "_collect_lost", lambda *what: None),
     "cuts a log that is not synced": ("had been synced", JournaledLog, "_sync_before_cut", lambda log: None),
 }  # fmt: skip
 

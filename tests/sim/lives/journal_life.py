@@ -2,7 +2,8 @@
 
 The process does what a broker does, in the fewest lines: which unsynced records go into the journal, when a log's own files are
 synced, what a cut must wait for, and what a start puts back. Beside what `JournaledLog` checks of each log: no file of the journal
-is overwritten while a log needs it, and none is damaged by a power cut.
+is overwritten while a log needs it, and none is damaged by a power cut. A flipped bit takes partitions offline, each of which is
+named, or is reported as a loss.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from ottla.log.errors import Damaged
-from ottla.log.journal.contents import begin_anew, read_journal
+from ottla.log.journal.contents import Damage, begin_anew, read_journal
 from ottla.log.journal.format import DATA, ENTRY, HEADER, JournalEntry, Key, unpack_table
 from ottla.log.journal.journal import ROW_BYTES, Journal
 from ottla.log.journal.kept_file import drop_kept, keep_unapplied, void_kept
@@ -23,6 +24,7 @@ from ottla.sim.disk import IO_ERROR, NO_SPACE
 from ottla.sim.power import CutDisk, PowerCut
 from ottla.sim.rooms import SimRoom
 from ottla.sim.storage import SECTOR_BYTES
+from tests.sim.lives.journal_rot import JournalRot
 from tests.sim.lives.journaled_log import JournaledLog
 from tests.sim.lives.life import Act
 
@@ -60,12 +62,13 @@ class WatchedDisk(CutDisk):
 
 
 class JournalLife:
-    """One process at a time, its logs, and what is known of them. Every choice comes from `random`."""
+    """One process at a time, its logs, and what is known of them. Every choice comes from `random`, and of bit rot from `rot`."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, rot: Random | None = None) -> None:
         self.random = random
         self.disk = WatchedDisk()
         self.disk.on_write = self._look_at_write
+        self.rot = JournalRot(self.disk, DIRECTORY, rot) if rot is not None else None
         self.disk.room_alignment = random.choice([SECTOR_BYTES, SECTOR_BYTES, 2048])
         self.file_bytes = random.choice([8, 16, 32]) * self.disk.room_alignment
         self.most_bytes = random.choice([200, 800, 1 << 20])
@@ -84,6 +87,8 @@ class JournalLife:
         """What the journal held when the process started, of the logs that are not open yet."""
         self.kept: dict[Key, list[SavedEntry]] = {}
         """The entries of logs that were not open when the journal began anew."""
+        self.damaged: dict[Key, Damage] = {}
+        """The losses of logs that are offline because of them."""
         self.journal: Journal | None = None
         self.logs: list[JournaledLog] = []
         self._begin()
@@ -257,15 +262,19 @@ class JournalLife:
         """Kill the process alone: nothing is lost."""
         before = {one: one.state for one in self.logs if one not in self.offline}
         self.disk.kill(self.random)
+        self._rot()
         self._start_at_last()
         for one in self.logs:
-            one.compare_after_kill(before.get(one))
+            assert one not in self.offline or one not in before, f"{one.path} is offline: {self.damaged}"
+            if one not in self.offline:
+                one.compare_after_kill(before.get(one))
 
     def restart(self) -> None:
         """Restart after a power cut, perhaps with more of them during the start."""
         while True:
             self.cuts += 1
             self.disk.crash(self.random)
+            self._rot()
             if self.random.random() < 0.3:
                 self.disk.cut_soon(self.random.choice([40, 200]), self.random)
             try:
@@ -303,25 +312,48 @@ class JournalLife:
         for one in self.logs:
             one.was_left_closed = one in self.offline
             if not one.was_left_closed:
-                one.open(clean=clean)
+                self._open(one, clean=clean)
         self._begin()
+
+    def _open(self, one: JournaledLog, *, clean: bool = False) -> None:
+        """Open a log, which goes offline if a flipped bit took records of it."""
+        has_lost = self.rot is not None and self.rot.is_at_work and bool(self.contents.unattributed)
+        try:
+            one.open(clean=clean)
+        except Damaged:
+            if one.key not in self.damaged and not has_lost:
+                raise
+            self.offline.add(one)
+            return
+        self.damaged.pop(one.key, None)
+        if has_lost:
+            one.synced = min(one.synced, one.log.log_end_offset)
+
+    def _rot(self) -> None:
+        """Flip a bit of the journal, if it rots in this life."""
+        if self.rot is not None and not self.rot.is_at_work:
+            self.rot.flip(is_writing=self.journal is not None and self.journal.is_writing)
 
     def _read(self) -> None:
         """Read the journal, and remove what was left of deleted topics."""
         self.due.clear()
         self.contents = read_journal(self.disk, DIRECTORY)
         self.entries = {**self.contents.entries}
-        assert self.contents.is_whole, f"the journal is damaged: {self.contents.damaged} {self.contents.unattributed}"
+        damaged = self.contents.damaged
+        if self.rot is None or not self.rot.is_at_work:
+            is_expected = damaged.keys() <= self.damaged.keys() and not self.contents.unattributed
+            assert is_expected, f"the journal is damaged: {damaged} {self.contents.unattributed}"
+        self.damaged = {one.key: damaged[one.key] for one in self.logs if one.key in damaged}
         for path in PATHS:
             if all(one.path != path for one in self.logs) and self.disk.exists(path):
                 self.disk.remove_tree(path)
         self.disk.sync_dir("")
 
     def has_entries(self, one: JournaledLog) -> bool:
-        return one.key in self.entries
+        return one.key in self.entries or one.key in self.damaged
 
     def replay(self, one: JournaledLog) -> None:
-        replay(one.log, self.entries.get(one.key, ()), one.now, self.contents.damaged.get(one.key))
+        replay(one.log, self.entries.get(one.key, ()), one.now, self.damaged.get(one.key))
 
     def _begin(self) -> None:
         """Begin the journal anew, after the logs have been opened and have got what they lacked."""
@@ -331,7 +363,8 @@ class JournalLife:
                 self.entries.pop(one.key, None)
         there = {one.key for one in self.offline}
         kept = {key: entries for key, entries in self.entries.items() if key in there}
-        self.kept = keep_unapplied(self.disk, DIRECTORY, kept, {})
+        self.damaged = {key: damage for key, damage in self.damaged.items() if key in there}
+        self.kept = keep_unapplied(self.disk, DIRECTORY, kept, self.damaged)
         self.entries = {**self.kept}
         if self.contents.incarnation:
             self.contents.incarnation += 1
@@ -340,22 +373,26 @@ class JournalLife:
             self.contents.incarnation = 1
         self.held.clear()
         self.journal = None
+        if self.rot is not None:
+            self.rot.end()
 
     def open_late(self) -> None:
         """Open a log that could not be opened when the process started."""
         late = [one for one in self.offline if one.key in self.kept or one.was_left_closed]
         if late:
             one = self.random.choice(sorted(late, key=lambda one: one.path))
-            one.open()
-            one.sync_all()
-            self._forget_kept(one.key)
             self.offline.discard(one)
-            one.accept_what_is_left()
+            self._open(one)
+            if one not in self.offline:
+                one.sync_all()
+                self._forget_kept(one.key)
+                one.accept_what_is_left()
 
     def _forget_kept(self, key: Key) -> None:
         """Make durable that the kept entries of a log count no longer."""
-        if self.kept.pop(key, None) is not None:
-            if self.kept:
+        has_damage = self.damaged.pop(key, None) is not None
+        if self.kept.pop(key, None) is not None or has_damage:
+            if self.kept or self.damaged:
                 void_kept(self.disk, DIRECTORY, [key])
             else:
                 drop_kept(self.disk, DIRECTORY)
@@ -364,6 +401,8 @@ class JournalLife:
 
     def _look_at_write(self, path: str, position: int, data: bytes) -> None:
         """Check that what is overwritten is not needed, and note what is written."""
+        if self.rot is not None:
+            self.rot.note_write(path, position, len(data))
         blocks = self.held.setdefault(path, [])
         if blocks and position <= blocks[-1][0]:
             logs = {one.key: one for one in self.logs if one not in self.offline}

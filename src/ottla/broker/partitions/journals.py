@@ -111,8 +111,9 @@ class Journals:
                 )
 
     def has_entries(self, partition: Partition) -> bool:
-        """Return whether the start has found batches of a partition that are not put back yet."""
-        return _key(partition) in self._stored
+        """Return whether the start has found batches of a partition, whole or damaged, that are not put back yet."""
+        key = _key(partition)
+        return key in self._stored or key in self._damaged
 
     def replay(self, partition: Partition, opened: Log, now: Now) -> None:
         """Put the batches that a recovered log lacks back from the journal, and sync them in the log's own files.
