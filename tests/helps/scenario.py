@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 Check = TypeVar("Check", bound="Callable[[HelpWorld], None]")
 DAILY = ("topic", "produce", "consume", "group", "config", "doctor")
 """The commands whose examples run on older releases, too."""
-ROOMS = ("topics", "groups", "records", "settings", "administration", "operators", "directories", "pipelines", "this_machine")
+ROOMS = (
+    "topics",
+    "groups",
+    "records",
+    "settings",
+    "administration",
+    "operators",
+    "directories",
+    "pipelines",
+    "this_machine",
+    "web",
+)
 """The modules with scenarios."""
 
 

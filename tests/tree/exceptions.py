@@ -14,11 +14,6 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what clients use, for servers that tests play",
     "src/ottla/net/client/producer/blocking_producer.py::BlockingProducer.send_table": "users of `Producer` call it",
-    "src/ottla/web/address.py::WebAddress.refuse_exposed": "the floor of the HTTP servers stands before they do",
-    "src/ottla/web/extra.py::require_packages": "the floor of the HTTP servers stands before they do",
-    "src/ottla/web/guard.py::RequestGuard": "the floor of the HTTP servers stands before they do",
-    "src/ottla/web/guard.py::hosts_of": "the floor of the HTTP servers stands before they do",
-    "src/ottla/web/server.py::WebServer": "the floor of the HTTP servers stands before they do",
     "src/ottla/kafka07/wire.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""

@@ -7,6 +7,7 @@ some APIs (KIP-896).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 
@@ -167,3 +168,19 @@ def served_versions(name: str) -> dict[int, range]:
     return {
         key: range(LOWEST.get(key, 0) if raised else 0, version + 1) for key, version in highest(name).items() if key not in drafts
     }
+
+
+def release_like(served: Mapping[int, int]) -> str | None:
+    """Return the newest release that serves no higher version of any API than a broker does; None if there is none.
+
+    `served` has the broker's highest version by API key. APIs that the broker does not serve are not compared, because they also
+    depend on ZooKeeper and KRaft. Of several equal releases, return the one with the fewest APIs that the broker lacks.
+    """
+    best, found = (-1, 0), None
+    for name in NAMES:
+        known = highest(name)
+        shared = {key: version for key, version in known.items() if key in served}
+        likeness = (sum(shared.values()), len(shared) - len(known))
+        if all(served[key] >= version for key, version in shared.items()) and likeness >= best:
+            best, found = likeness, name
+    return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ottla.cli.doctor.cluster_state import check_clock, check_directory, check_partitions
-from ottla.cli.doctor.connections import release_like
 from ottla.cli.doctor.disk import judge
 from ottla.cli.doctor.disk_costs import APPEND, DIRECT, ONE_BY_ONE, ROOM, THREADS, DiskCost
 from ottla.cli.doctor.findings import FAIL, OK, WARN
@@ -18,19 +17,19 @@ from ottla.wire import releases
 
 @pytest.mark.parametrize("name", releases.NAMES)
 def test_each_release_is_known_by_its_versions(name: str) -> None:
-    found = release_like(releases.highest(name))
+    found = releases.release_like(releases.highest(name))
     assert found is not None
     assert releases.highest(found) == releases.highest(name)
 
 
 def test_a_broker_that_lacks_apis_or_is_newer_is_like_the_nearest_release() -> None:
     newer = {key: version + 1 for key, version in releases.highest(releases.NAMES[-1]).items()}
-    assert release_like(newer) == releases.NAMES[-1]
+    assert releases.release_like(newer) == releases.NAMES[-1]
     without_controllers = {
         key: version for key, version in releases.highest("3.9").items() if key not in (4, 5, 6, 7, 52, 53, 54, 56)
     }
-    assert release_like(without_controllers) == "3.9"
-    assert release_like({0: -1}) is None
+    assert releases.release_like(without_controllers) == "3.9"
+    assert releases.release_like({0: -1}) is None
 
 
 @pytest.mark.parametrize(

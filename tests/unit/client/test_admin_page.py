@@ -12,7 +12,9 @@ import ottla
 PAGE = Path(__file__).parents[3] / "docs/admin.md"
 ROW = re.compile(r"^\| `(\w+)` \| (.*) \| (.*) \|$", re.MULTILINE)
 ROWS = ROW.findall(PAGE.read_text())
-OUR_OWN = {"supports_api", "find_hanging_transactions", "describe_client_metrics", "read_client_metrics", "start"}
+OUR_OWN = {
+    "supports_api", "describe_api_versions", "find_hanging_transactions", "describe_client_metrics", "read_client_metrics", "start",
+}  # fmt: skip
 """Methods that Java's client does not have."""
 
 

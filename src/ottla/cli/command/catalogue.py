@@ -25,6 +25,7 @@ COMMANDS = {
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "bench": CommandEntry("bench.bench", "put load on a topic, and print rates and percentiles"),
     "doctor": CommandEntry("doctor.doctor", "check the way to a cluster and its health, with what to do"),
+    "console": CommandEntry("console", "show a cluster in a browser: brokers, topics, groups, settings, users, live"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),
     "token": CommandEntry("admin.token", "create, list, renew and expire delegation tokens"),

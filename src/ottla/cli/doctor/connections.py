@@ -7,7 +7,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from ottla.cli.doctor.findings import FAIL, OK, WARN, HealthFinding
@@ -147,27 +147,11 @@ class ServerCheck:
         except KafkaError as error:
             return HealthFinding(FAIL, "versions", str(error))
         self.highest = {api.api_key: api.max_version for api in answer.api_keys}
-        release = release_like(self.highest)
+        release = releases.release_like(self.highest)
         words = f"{self._where} serves {len(self.highest)} APIs"
         if release is None:
             return HealthFinding(WARN, "versions", f"{words}, of no known release of Kafka: `ottla protocol` shows the known ones.")
         return HealthFinding(OK, "versions", f"{words}, as Apache Kafka {release}.")
-
-
-def release_like(highest: Mapping[int, int]) -> str | None:
-    """Return the newest release that serves no higher version of any API than a broker does; None if there is none.
-
-    `highest` has the broker's highest version by API key. APIs that the broker does not serve are not compared, because they also
-    depend on ZooKeeper and KRaft. Of several equal releases, return the one with the fewest APIs that the broker lacks.
-    """
-    best, found = (-1, 0), None
-    for name in releases.NAMES:
-        known = releases.highest(name)
-        shared = {key: version for key, version in known.items() if key in highest}
-        likeness = (sum(shared.values()), len(shared) - len(known))
-        if all(highest[key] >= version for key, version in shared.items()) and likeness >= best:
-            best, found = likeness, name
-    return found
 
 
 async def reach(host: str, port: int, settings: AdminSettings, security: Security | None) -> str:

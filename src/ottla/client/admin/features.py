@@ -53,6 +53,12 @@ def read_features(answer: ApiVersionsResponse) -> ClusterFeatures:
     return ClusterFeatures(features, answer.finalized_features_epoch)
 
 
+def read_api_versions(answer: ApiVersionsResponse) -> dict[int, int]:
+    """Return the highest version of each API that the broker serves, by key. Raises `BrokerError`."""
+    raise_for(answer.error_code, "Describing the versions of APIs")
+    return {api.api_key: api.max_version for api in answer.api_keys}
+
+
 def update_features_request(
     levels: Mapping[str, int], upgrade_type: int, timeout_ms: int, *, validate_only: bool
 ) -> UpdateFeaturesRequest:

@@ -114,6 +114,13 @@ class Admin(BlockingClient[AsyncAdmin]):
         """Return the ids of all topics, sorted by name; internal topics only with `internal`. Ids are zero before Kafka 2.8."""
         return self._background.run(self._async.list_topic_ids(internal=internal))
 
+    def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        """Return the partitions, leaders and replicas of all topics, sorted by name, by one request.
+
+        Internal topics only with `internal`. A topic that is just being created can have an `error_code` and no partitions.
+        """
+        return self._background.run(self._async.describe_all_topics(internal=internal))
+
     def describe_topics(
         self, *names: str, authorized_operations: bool = False, **options: Unpack[CallOptions]
     ) -> Results[str, TopicInfo]:
@@ -476,6 +483,12 @@ class Admin(BlockingClient[AsyncAdmin]):
     def supports_api(self, api_key: int) -> bool:
         """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
         return self._background.run(self._async.supports_api(api_key))
+
+    def describe_api_versions(
+        self, node_ids: Iterable[int] | None = None, **options: Unpack[CallOptions]
+    ) -> Results[int, dict[int, int]]:
+        """Return the highest version of each API that brokers serve, by API key and by node id. None means all live brokers."""
+        return self._background.run(self._async.describe_api_versions(node_ids, **options))
 
     def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Unpack
 
 from ottla.client import arguments
 from ottla.client.admin import client_metrics, quorum
@@ -16,12 +17,15 @@ from ottla.client.admin.features import (
     ClusterFeatures,
     check_updated,
     features_request,
+    read_api_versions,
     read_features,
     update_features_request,
 )
 from ottla.client.admin.otlp import ClientMetric
 from ottla.client.admin.quorum import QuorumDescription
+from ottla.client.admin.results import CallOptions, Results
 from ottla.client.admin.topics import checked_ids
+from ottla.net.client.admin.bulk import Outcomes, on_nodes
 from ottla.net.client.admin.calls import AdminCalls
 
 
@@ -45,6 +49,20 @@ class ClusterCalls(AdminCalls):
         """Return whether a broker and this client share a version of an API. All brokers of a cluster should be of one release."""
         link = await self._cluster.retry(self._cluster.any_link)
         return link.version(arguments.whole("api_key", api_key)) >= 0
+
+    async def describe_api_versions(
+        self, node_ids: Iterable[int] | None = None, **options: Unpack[CallOptions]
+    ) -> Results[int, dict[int, int]]:
+        """Return the highest version of each API that brokers serve, by API key and by node id. None means all live brokers."""
+        request = features_request()
+
+        async def query(node_id: int, some: list[int]) -> Outcomes[int, dict[int, int]]:
+            return [(node_id, read_api_versions(await self._cluster.request(node_id, request)))]
+
+        if node_ids is None:
+            return await self._each_broker(query, options)
+        nodes = arguments.several("node_ids", node_ids)
+        return await self._query_items(nodes, on_nodes(self._cluster, lambda node_id: node_id), query, options)
 
     async def describe_client_metrics(self) -> list[PushingClient]:
         """Return the clients that ask brokers for subscriptions to metrics (KIP-714). Raises `NotSupported` for Apache Kafka."""

@@ -77,9 +77,16 @@ class TopicCalls(AdminCalls):
 
     async def list_topic_ids(self, *, internal: bool = False) -> dict[str, bytes]:
         """Return the ids of all topics, sorted by name; internal topics only with `internal`. Ids are zero before Kafka 2.8."""
+        return {name: topic.topic_id for name, topic in (await self.describe_all_topics(internal=internal)).items()}
+
+    async def describe_all_topics(self, *, internal: bool = False) -> dict[str, TopicInfo]:
+        """Return the partitions, leaders and replicas of all topics, sorted by name, by one request.
+
+        Internal topics only with `internal`. A topic that is just being created can have an `error_code` and no partitions.
+        """
         await self._cluster.retry(lambda: self._cluster.refresh(None))
         topics = sorted(self._cluster.metadata.topics.values(), key=lambda topic: topic.name)
-        return {topic.name: topic.topic_id for topic in topics if internal or not topic.is_internal}
+        return {topic.name: topic for topic in topics if internal or not topic.is_internal}
 
     async def describe_topics(
         self, *names: str, authorized_operations: bool = False, **options: Unpack[CallOptions]

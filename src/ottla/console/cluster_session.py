@@ -1,0 +1,182 @@
+"""A user's connection to the cluster: an admin client, answers with deadlines and their last values, and samples.
+
+It is what views get. It is made at its first use and closed after some idle minutes, then made again when it is next needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from ottla.client.connection.metadata import TopicInfo
+from ottla.client.errors import Closed
+from ottla.console.broker_watch import BrokerWatch, now_ms
+from ottla.console.config import ConsoleConfig
+from ottla.console.declarations import DEADLINE_S, Part
+from ottla.console.samples import ClusterSamples
+from ottla.errors import KafkaError
+from ottla.net.client.admin.async_admin import AsyncAdmin
+
+Answer = TypeVar("Answer")
+
+log = logging.getLogger("ottla.console")
+
+IDLE_S = 900.0
+"""The time, in s, after which the connections of a session that nobody uses are closed."""
+WATCHED_S = 30.0
+"""The time, in s, after the last use in which brokers are still watched and offsets sampled."""
+WATCH_EVERY_S = 1.0
+TOPICS_FOR_S = 2.0
+"""The time, in s, for which the list of all topics is used again."""
+MOST_KEPT = 256
+"""The number of last answers that a session keeps."""
+FIRST_SAMPLE_S = 1.0
+"""The time, in s, for which a page waits for the first samples."""
+CLIENT: Mapping[str, Any] = {
+    "client_id": "ottla-console",
+    "request_timeout_ms": 3_000,
+    "default_api_timeout_ms": 3_000,
+    "bootstrap_timeout_ms": 3_000,
+    "reconnect_backoff_max_ms": 1_000,
+}
+"""The settings of the console's clients, which those of the user override."""
+
+
+class ClusterSession:
+    """The cluster as one user sees it."""
+
+    def __init__(self, config: ConsoleConfig, client: Mapping[str, Any]) -> None:
+        """Create a session. `client` are the keyword arguments of its clients."""
+        self.config = config
+        self.settings = {**CLIENT, **client}
+        self.changed = asyncio.Event()
+        """Set, and replaced by a new event, when live pages should be refreshed at once."""
+        self._admin: AsyncAdmin | None = None
+        self._has_ended = False
+        self._last_use_s = time.monotonic()
+        self._kept: OrderedDict[str, Part[Any]] = OrderedDict()
+        self._topics: tuple[float, dict[str, TopicInfo]] | None = None
+        self._topics_lock = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.watch = BrokerWatch(self.nudge)
+        self.samples = ClusterSamples()
+
+    def nudge(self) -> None:
+        """Refresh all live pages of this session now."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def query(self, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S) -> Answer:
+        """Return the answer to a call of the admin client. Raises `KafkaError`, `TimedOut` among them."""
+        self._begin_use()
+        return await self._query(call, seconds)
+
+    async def _query(self, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S) -> Answer:
+        admin = await self._client()
+        try:
+            async with asyncio.timeout(seconds):
+                return await call(admin)
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            raise KafkaError(f"The cluster has not answered within {seconds:g} s: the page tries again.") from None
+
+    def _begin_use(self) -> None:
+        """Record a use, and begin to watch brokers and to sample offsets."""
+        self._last_use_s = time.monotonic()
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._repeat(self._watch_brokers)), asyncio.create_task(self._repeat(self._sample))]
+
+    async def _client(self) -> AsyncAdmin:
+        if self._has_ended:
+            raise Closed("This session has ended: log in again.")
+        if self._admin is None:
+            self._admin = AsyncAdmin(**self.settings)
+        return await self._admin.start()
+
+    async def part(self, key: str, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S) -> Part[Answer]:
+        """Return the answer to a call as a part of a page, or after a failure the last answer with the same `key`."""
+        try:
+            found: Part[Answer] = Part(await self.query(call, seconds), as_of_ms=now_ms())
+        except KafkaError as error:
+            known = self._kept.get(key)
+            return Part(None, str(error)) if known is None else Part(known.value, str(error), known.as_of_ms)
+        self._kept[key] = found
+        self._kept.move_to_end(key)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    async def topics(self) -> dict[str, TopicInfo]:
+        """Return all topics by name, internal ones too, at most `TOPICS_FOR_S` old. Raises `KafkaError`."""
+        self._begin_use()
+        return await self._all_topics()
+
+    async def _all_topics(self) -> dict[str, TopicInfo]:
+        async with self._topics_lock:  # several pages at once make one request
+            if self._topics is None or time.monotonic() - self._topics[0] > TOPICS_FOR_S:
+                found = await self._query(lambda admin: admin.describe_all_topics(internal=True))
+                self._topics = time.monotonic(), found
+            return self._topics[1]
+
+    def forget_topics(self) -> None:
+        """Request the list of topics anew at its next use, because this console has changed it."""
+        self._topics = None
+
+    async def read_samples(self) -> ClusterSamples:
+        """Return the samples. Wait a moment for the first ones."""
+        self._begin_use()
+        try:
+            async with asyncio.timeout(FIRST_SAMPLE_S):
+                await self.samples.sampled.wait()
+        except TimeoutError:
+            log.debug("the first samples are not there yet")
+        return self.samples
+
+    async def read_brokers(self) -> BrokerWatch:
+        """Return the states of brokers. Ask for them if nobody has yet."""
+        self._begin_use()
+        if not self.watch.brokers:
+            await self._watch_brokers()
+        return self.watch
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether nobody has used the session for long."""
+        return time.monotonic() - self._last_use_s > IDLE_S
+
+    async def close(self) -> None:
+        """Close the connections. The next use opens them again."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            await admin.close()
+
+    async def end(self) -> None:
+        """Close the connections for good."""
+        self._has_ended = True
+        await self.close()
+        self.nudge()
+
+    async def _repeat(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do work each second while the session is in use."""
+        while True:
+            if time.monotonic() - self._last_use_s < WATCHED_S:
+                try:
+                    await work()
+                except KafkaError as error:  # the pages that need the result report it
+                    log.debug("%s", error)
+            await asyncio.sleep(WATCH_EVERY_S)
+
+    async def _watch_brokers(self) -> None:
+        await self.watch.check(await self._client())
+
+    async def _sample(self) -> None:
+        await self.samples.sample(await self._client(), await self._all_topics())
