@@ -507,12 +507,13 @@ class BrokerMachine:
         self.fetch_sessions.mark_changed(partition.key)
 
     def _schedule_housekeeping(self, now: Now) -> None:
-        """Schedule retention and checkpoints at the intervals in the settings."""
+        """Schedule retention, checkpoints and attempts to make a refused journal at the intervals in the settings."""
 
         def retain(now: Now) -> None:
             self.scheduler.begin("retention", self.partitions.retain(now))
 
         def checkpoint(now: Now) -> None:
+            self.partitions.syncs.journals.make_again()
             self.scheduler.begin("checkpoint", self.partitions.checkpoint())
 
         self.scheduler.every("retention", lambda: self.settings.log_retention_check_interval_ms, retain, now)

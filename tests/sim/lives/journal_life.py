@@ -89,6 +89,8 @@ class JournalLife:
         """The entries of logs that were not open when the journal began anew."""
         self.damaged: dict[Key, Damage] = {}
         """The losses of logs that are offline because of them."""
+        self.suspects: set[JournaledLog] = set()
+        """Logs that were there when a loss was reported without their names, and have not been opened since."""
         self.journal: Journal | None = None
         self.logs: list[JournaledLog] = []
         self._begin()
@@ -317,16 +319,15 @@ class JournalLife:
 
     def _open(self, one: JournaledLog, *, clean: bool = False) -> None:
         """Open a log, which goes offline if a flipped bit took records of it."""
-        has_lost = self.rot is not None and self.rot.is_at_work and bool(self.contents.unattributed)
         try:
             one.open(clean=clean)
         except Damaged:
-            if one.key not in self.damaged and not has_lost:
+            if one.key not in self.damaged and one not in self.suspects:
                 raise
             self.offline.add(one)
             return
         self.damaged.pop(one.key, None)
-        if has_lost:
+        if one in self.suspects:
             one.synced = min(one.synced, one.log.log_end_offset)
 
     def _rot(self) -> None:
@@ -343,6 +344,8 @@ class JournalLife:
         if self.rot is None or not self.rot.is_at_work:
             is_expected = damaged.keys() <= self.damaged.keys() and not self.contents.unattributed
             assert is_expected, f"the journal is damaged: {damaged} {self.contents.unattributed}"
+        if self.contents.unattributed:
+            self.suspects.update(self.logs)
         self.damaged = {one.key: damaged[one.key] for one in self.logs if one.key in damaged}
         for path in PATHS:
             if all(one.path != path for one in self.logs) and self.disk.exists(path):
@@ -361,6 +364,7 @@ class JournalLife:
             if one not in self.offline:
                 one.sync_all()
                 self.entries.pop(one.key, None)
+        self.suspects &= self.offline
         there = {one.key for one in self.offline}
         kept = {key: entries for key, entries in self.entries.items() if key in there}
         self.damaged = {key: damage for key, damage in self.damaged.items() if key in there}
@@ -384,6 +388,7 @@ class JournalLife:
             self.offline.discard(one)
             self._open(one)
             if one not in self.offline:
+                self.suspects.discard(one)
                 one.sync_all()
                 self._forget_kept(one.key)
                 one.accept_what_is_left()

@@ -1,4 +1,4 @@
-"""A journal without room for the entries that make others void: a truncation waits for the room that syncs of own files make."""
+"""Journals without room: on the disk, and for the entries that make others void."""
 
 from __future__ import annotations
 
@@ -53,3 +53,25 @@ def test_a_truncation_waits_as_long_as_syncs_of_own_files_will_make_room(is_room
         machine.pass_time(1)
     assert done
     assert not journals.journals_with(partition)
+
+
+def test_a_journal_is_made_once_the_disk_has_space_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="ottla.broker")
+    machine = Machine(ottla_journal_bytes=65536)
+    create(machine, "t")
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    machine.disk.capacity_bytes = machine.disk.used_bytes + 70_000
+    for _ in range(3):
+        assert produce(machine, b"value").error_code == 0
+        machine.pass_time(61_000)
+    journals = machine.broker.partitions.syncs.journals
+    assert not journals.journals_with(partition)
+    machine.disk.capacity_bytes = None
+    machine.pass_time(61_000)
+    for _ in range(2):
+        assert produce(machine, b"value").error_code == 0
+        machine.settle()
+    assert journals.journals_with(partition)
+    said = [record.getMessage().split(" (")[0] for record in caplog.records if "journal" in record.getMessage()]
+    assert said == ["journal: there is no journal until the next checkpoint tries again", "journal: there is a journal now"]

@@ -22,7 +22,7 @@ from ottla.log.log import Log
 from ottla.log.name_places import joined
 from ottla.log.recovery.recovery import NO_TOPIC_ID
 from ottla.log.unsynced_batches import UnsyncedBatches
-from ottla.ports import Disk, Done, Now, StorageFailed
+from ottla.ports import Disk, Done, Now, StorageFailed, SyncFailed
 
 log = logging.getLogger("ottla.broker")
 
@@ -47,13 +47,15 @@ NO_JOURNAL = JournalLimits(0, 0)
 class DirectoryJournal:
     """The journal of one log directory, with the partitions that wait for its next write.
 
-    `waiting` are partitions whose sync is wanted, `voids` those whose entries are to become void.
+    `waiting` are partitions whose sync is wanted, `voids` those whose entries are to become void. A journal `is_refused` if the
+    disk had no space or no handle for its files; `was_refused` says that this was logged.
     """
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
         self.incarnation = 0
         self.journal: Journal | None = None
+        self.is_refused = self.was_refused = False
         self.waiting: dict[Partition, None] = {}
         self.voids: deque[tuple[Partition, Done]] = deque()
 
@@ -195,14 +197,28 @@ class Journals:
         journal = one.journal = Journal(self._disk, one.directory, self.limits.file_bytes, one.incarnation or 1, self._leave)
 
         def done(failure: StorageFailed | None) -> None:
-            if failure is not None and not self._is_closed:
-                sentence = "%s: there is no journal until the broker restarts (%s): acks=all syncs the file of each partition"
-                log.warning(sentence, one.directory, failure)
+            if failure is None and one.was_refused:
+                one.was_refused = False
+                log.info("%s: there is a journal now", one.directory)
+            elif failure is not None and not self._is_closed:
+                one.is_refused = not isinstance(failure, SyncFailed)  # which is never retried
+                until = "the next checkpoint tries again" if one.is_refused else "the broker restarts"
+                if not one.was_refused:
+                    sentence = "%s: there is no journal until %s (%s): acks=all syncs the file of each partition"
+                    log.warning(sentence, one.directory, until, failure)
+                one.was_refused = True
 
         try:
             journal.begin(done)
         except StorageFailed as failure:
             done(failure)
+
+    def make_again(self) -> None:
+        """Let the next sync make the journals again whose files the disk refused, because it may have space now."""
+        for one in self._all.values():
+            if one.is_refused and one.journal is not None:
+                one.journal.close()
+                one.journal, one.is_refused = None, False
 
     def close(self) -> None:
         """Close the journals, after their writes under way. Every log is synced in its own files before."""
