@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ottla.ports import Change
+from ottla.values import dataclass
 from ottla.wire.errors import NONE
 
 

@@ -7,7 +7,6 @@ Registration, and with it the right to lead, is not metadata: see `ottla.broker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -18,6 +17,7 @@ from ottla.cluster.replicas.partition_state import Assigned
 from ottla.cluster.tokens import DelegationToken
 from ottla.cluster.unknown_users import UnknownUsers
 from ottla.ports import Links, SharedRegistry, Steps
+from ottla.values import dataclass
 
 Errors = dict[tuple[str, int], int]
 """The error code of each partition whose role was requested."""

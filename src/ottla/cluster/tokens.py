@@ -6,12 +6,13 @@ Keys and requests are elsewhere. A token's entry is not secret, because its HMAC
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from ottla.cluster import layout
 from ottla.cluster.decision import Decision
 from ottla.ports import NEW, Change
+from ottla.values import dataclass
 from ottla.wire.errors import (
     DELEGATION_TOKEN_EXPIRED,
     DELEGATION_TOKEN_NOT_FOUND,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import zip_longest
 
 from ottla.cluster import layout
@@ -16,6 +16,7 @@ from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_TOPIC_ID, ClusterImage, PartitionImage, TopicImage
 from ottla.cluster.names import PROHIBITED, collision_key, name_error
 from ottla.ports import NEW, Change, Entry
+from ottla.values import dataclass
 from ottla.wire.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,

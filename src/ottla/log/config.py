@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ottla.values import dataclass
 
 FOREVER = 2**63 - 1
 CREATE_TIME = "CreateTime"

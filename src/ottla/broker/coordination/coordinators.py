@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, Never, TypeVar
 
@@ -26,6 +25,7 @@ from ottla.coord.runtime.shard import M, Refuse, Shard
 from ottla.ports import Done, Now, Steps, StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import read_header
+from ottla.values import dataclass
 from ottla.wire.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,

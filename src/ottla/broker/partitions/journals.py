@@ -8,21 +8,22 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
-from ottla.log.journal.contents import Damage, begin_anew, latest_incarnation, read_journal
 from ottla.log.journal.format import JournalEntry, Key
 from ottla.log.journal.journal import Journal
-from ottla.log.journal.kept_file import drop_kept, keep_unapplied, void_kept
-from ottla.log.journal.replay import replay
-from ottla.log.journal.saved_entries import SavedEntry
 from ottla.log.log import Log
 from ottla.log.name_places import joined
 from ottla.log.recovery.recovery import NO_TOPIC_ID
 from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Disk, Done, Now, StorageFailed, SyncFailed
+
+if TYPE_CHECKING:
+    from ottla.log.journal.contents import Damage
+    from ottla.log.journal.saved_entries import SavedEntry
 
 log = logging.getLogger("ottla.broker")
 
@@ -94,12 +95,17 @@ class Journals:
     def load(self, *, clean: bool) -> None:
         """Read the journals before any partition is opened. After a `clean` stop, no partition needs their entries.
 
-        Raises `StorageFailed`.
+        The modules that read journals are imported where there is one. Raises `StorageFailed`.
         """
         for one in self._all.values():
+            if not self._disk.exists(one.directory):
+                continue
+            from ottla.log.journal.contents import latest_incarnation, read_journal
+
             if clean:
                 one.incarnation = latest_incarnation(self._disk, one.directory)
                 continue
+            import_module("ottla.log.journal.replay")  # here, since a partition that is opened later may find no handle left for it
             contents = read_journal(self._disk, one.directory)
             one.incarnation = contents.incarnation
             for key, entries in contents.entries.items():
@@ -126,6 +132,8 @@ class Journals:
         entries, damage = self._stored.get(key), self._damaged.get(key)
         if entries is None and damage is None:
             return
+        from ottla.log.journal.replay import replay
+
         end_offset = opened.log_end_offset
         count = replay(opened, entries or (), now, damage)
         for file in opened.dirty_files():
@@ -147,14 +155,20 @@ class Journals:
         self._has_begun = True
         for one in self._all.values():
             if one.incarnation:
+                from ottla.log.journal.contents import begin_anew
+
                 one.incarnation += 1
                 begin_anew(self._disk, one.directory, one.incarnation)
 
     def _keep_stored(self) -> None:
         if self._stored or self._damaged:
+            from ottla.log.journal.kept_file import keep_unapplied
+
             kept = keep_unapplied(self._disk, self.first.directory, self._stored, self._damaged)
-            self._stored = dict[Key, Sequence[SavedEntry]](kept)
-        else:
+            self._stored = dict(kept)
+        elif self._disk.exists(self.first.directory):
+            from ottla.log.journal.kept_file import drop_kept
+
             drop_kept(self._disk, self.first.directory)
 
     def _forget_stored(self, key: Key) -> None:
@@ -162,6 +176,8 @@ class Journals:
             self._damaged.pop(key, None)
             if not self._has_begun:
                 return
+            from ottla.log.journal.kept_file import drop_kept, void_kept
+
             if self._stored or self._damaged:
                 void_kept(self._disk, self.first.directory, [key])
             else:

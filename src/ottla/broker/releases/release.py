@@ -9,7 +9,7 @@ Error codes that a release does not have are translated in replies to its client
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Final, Protocol, cast
 
@@ -18,6 +18,7 @@ from ottla.broker.releases.traits import CommitsChecked, Dialect, MoreAcks, Sinc
 from ottla.cluster.features import OFF_ONLY, OFFERED, Feature
 from ottla.records.compression import codecs
 from ottla.records.message_sets.up_conversion import Inside, Terms
+from ottla.values import dataclass
 from ottla.wire import releases
 from ottla.wire.apis import VERSIONS
 from ottla.wire.errors import CORRUPT_MESSAGE, NONE, UNKNOWN_SERVER_ERROR, UNSUPPORTED_COMPRESSION_TYPE

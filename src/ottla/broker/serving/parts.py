@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from ottla.broker.serving.purgatory import Begun, Purgatory, Reply
 from ottla.broker.serving.refusals import ERROR, translate_response
 from ottla.broker.serving.request import Body, Close, Encoded, Ready, Request, Whole
 from ottla.ports import Buffer, Steps
+from ottla.values import dataclass
 from ottla.wire.codec.blocks import MOST_THINGS, MOST_WITHIN, BlockReader, BlockWriter, Path, level_of, pieces
 from ottla.wire.codec.messages import M, decode, encode
 from ottla.wire.errors import NONE

@@ -8,7 +8,7 @@ objects (a context), resolved once, with the import. The router checks the decla
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from ottla.broker.serving.authorization import Need
 from ottla.broker.serving.parts import NEVER, Parts
 from ottla.broker.serving.purgatory import Reply, Result
 from ottla.broker.serving.request import Request
+from ottla.values import dataclass
 from ottla.wire.apis import API, Api
 from ottla.wire.schema import Message, Struct
 

@@ -20,15 +20,15 @@ class Spread(Generic[K, V]):
 
     __slots__ = ("_parts", "_size")
 
-    def __init__(self, entries: Iterable[tuple[K, V]] = ()) -> None:
+    def __init__(self, entries: Mapping[K, V]) -> None:
         nothing: dict[K, V] = {}
         self._parts: list[dict[K, V]] = [nothing] * PARTS
-        for key, value in entries:
+        self._size = len(entries)
+        for key, value in entries.items():
             part = self._parts[hash(key) % PARTS]
             if part is nothing:
                 part = self._parts[hash(key) % PARTS] = {}
             part[key] = value
-        self._size = sum(map(len, self._parts))
 
     def with_changes(self, news: Mapping[K, V], gone: Iterable[K] = ()) -> Spread[K, V]:
         """Return a new mapping without the keys in `gone`, and with the entries of `news` added or replaced."""

@@ -39,8 +39,9 @@ class KnownTopics:
 
     def __init__(self, topics: Iterable[KnownTopic] = (), version: int = 0) -> None:
         self.version = version
-        self._by_name = Spread((topic.name, topic) for topic in topics)
-        self._by_id = Spread((topic.topic_id, topic) for topic in self._by_name.values())
+        by_name = {topic.name: topic for topic in topics}
+        self._by_name = Spread(by_name)
+        self._by_id = Spread({topic.topic_id: topic for topic in by_name.values()})
         self._hashes: dict[str, tuple[KnownTopic, int]] = {}
         """The hash of each topic, with the topic from which it was computed. All versions of the value share this dictionary."""
         self._metadata_hashes: dict[frozenset[ref[frozenset[str]]], int] = {}

@@ -131,8 +131,7 @@ class Server:
         self.broker.routers[where.release.dialect]  # otherwise the first request would wait for its creation
         # Bytes are looked up as they are. For text Python would load the tables of internationalized names.
         host = where.host.encode() if where.host.isascii() else where.host
-        found = await self._loop.getaddrinfo(host or None, where.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        addresses = list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
+        addresses = await _resolve(self._loop, host or None, where.port)
         for tries_left in reversed(range(PORT_TRIES)):
             try:
                 listeners = _bound(addresses)
@@ -411,6 +410,16 @@ class Server:
         self.broker.run_timers(self.broker.clock.now())
         self._resume()
         self._arm(self.broker.clock.now())  # a new reading: the time that the timers took must not delay the next one
+
+
+async def _resolve(loop: asyncio.AbstractEventLoop, host: bytes | str | None, port: int) -> list[tuple[int, tuple[object, ...]]]:
+    """Return the addresses of a host to listen at, each with its family. Another thread resolves names, which can take long."""
+    kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+    try:
+        found = socket.getaddrinfo(host, port, type=kind, flags=flags | socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, type=kind, flags=flags)
+    return list(dict.fromkeys((int(family), tuple[object, ...](address)) for family, _, _, _, address in found))
 
 
 def _bound(addresses: list[tuple[int, tuple[object, ...]]]) -> list[socket.socket]:

@@ -80,7 +80,10 @@ def test_a_topic_made_anew_under_its_name_is_known_by_its_new_id_alone() -> None
 @given(st.lists(st.tuples(st.sets(st.integers(0, 9)), st.sets(st.integers(0, 9))), max_size=8))
 def test_a_spread_mapping_is_what_a_dictionary_would_be(steps: list[tuple[set[int], set[int]]]) -> None:
     keys = [number * PARTS if number % 2 else number for number in range(10)]  # half of them in one part
-    spread, plain = Spread[int, int](), dict[int, int]()
+    plain = dict.fromkeys(keys[:4], -1)
+    spread = Spread(plain)
+    assert {key: spread.get(key) for key in spread} == plain
+    assert len(spread) == len(plain)
     for at, (news, gone) in enumerate(steps):
         before = {**plain}
         plain = {key: value for key, value in plain.items() if key not in {keys[one] for one in gone}}
