@@ -384,7 +384,7 @@ class BrokerMachine:
         self.configs.load()
         self.quotas.load()
         journals = self.partitions.syncs.journals
-        journals.load(clean=clean)
+        journals.load(clean=clean, was_killed=was_killed)
         check = None if self.embedded is None else RegistryCheck(self.embedded.store, self.cluster_id)
         if check is not None:
             check.identity(self.directories)

@@ -58,17 +58,21 @@ def build(parser: Parser) -> None:
 
 def run_check(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import fail
+    from ottla.log.journal.format import JOURNAL
+    from ottla.net.disk.remedies import remedy_of
     from ottla.net.startup.data_directory import DataDirectoryError, lock, was_killed
     from ottla.ports import StorageFailed
 
     data_dir, wanted = _place(options.directory)
+    if wanted == JOURNAL:
+        return fail(f"{options.directory} is the journal of {data_dir}, which is checked with its logs: name {data_dir}.")
     try:
         with lock(data_dir), _disk(data_dir) as disk:
             return _check(disk, wanted, options, killed=was_killed(data_dir))
     except DataDirectoryError as error:
         return fail(str(error))
     except StorageFailed as failure:
-        return fail(f"{data_dir}/{failure}: the rest was not checked; repair that, and run this command again.")
+        return fail(f"{data_dir}/{failure}: the rest was not checked; {remedy_of(failure)}, and run this command again.")
 
 
 def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, killed: bool) -> int:

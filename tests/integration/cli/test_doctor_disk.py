@@ -9,14 +9,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
-from ottla.cli.doctor.disk_costs import APPEND, DIRECT, WAYS
+from ottla.cli.doctor import disk_costs
+from ottla.cli.doctor.disk_costs import APPEND, DIRECT, WAYS, DiskTrial
 from ottla.cli.main import main
 
 Outcome = tuple[int, str, str]
@@ -52,6 +55,19 @@ def test_each_way_has_its_line_and_no_file_remains(run: Run, tmp_path: Path) -> 
     assert [line.split("  ")[0] for line in lines[1:-1]] in (list(WAYS), [way for way in WAYS if way != DIRECT])
     assert lines[-1].split()[:2] in (["ok", "disk"], ["warn", "disk"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_syncs_at_once_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fdatasync", lambda handle: None)
+    monkeypatch.setattr(disk_costs, "sync_each", lambda handles, outcomes: None)
+    with ExitStack() as held:
+        trial = DiskTrial(str(tmp_path), threading.Event(), held)
+        for _, work in trial.ways():
+            for number in range(1000):
+                work(number)
+        for number in range(5000):
+            next(work for way, work in trial.ways() if way == APPEND)(number)
+        assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 24 << 20
 
 
 def test_a_file_system_without_direct_writes_has_no_line_for_them(

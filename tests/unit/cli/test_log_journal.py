@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from ottla.log.journal.contents import Damage, begin_anew, read_journal
 from ottla.log.journal.kept_file import keep_unapplied
 from ottla.log.log import Log
 from ottla.net.disk.disk import RealDisk
+from ottla.net.startup import data_directory
 from ottla.net.startup.data_directory import DataDirectory
 from ottla.records.batches.header import batches
 from ottla.sim.disk import SimDisk
@@ -208,3 +211,41 @@ def test_voids_and_kept_entries_are_dumped(capsys: pytest.CaptureFixture[str], t
     kinds = [entry["kind"] for block in blocks for entry in block.get("entries", [])]
     assert kinds == ["batches", "void", "batches", "batches", "damage"]
     assert [entry.get("sentence") for entry in blocks[4]["entries"]] == [None, "they were lost."]
+
+
+def test_the_journal_alone_is_not_checked(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    assert main(["log", "check", str(data_dir / "journal")]) == 1
+    assert capsys.readouterr().err == (
+        f"ottla: {data_dir}/journal is the journal of {data_dir}, which is checked with its logs: name {data_dir}.\n"
+    )
+
+
+def test_a_directory_in_a_files_place_is_an_error_that_says_what_to_do(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    (data_dir / "journal/0").unlink()
+    (data_dir / "journal/0").mkdir()
+    assert main(["log", "check", str(data_dir)]) == 1
+    remedy = "move that directory away, since a file belongs there"
+    assert capsys.readouterr().err == (
+        f"ottla: {data_dir}/journal/0: Is a directory: the rest was not checked; {remedy}, and run this command again.\n"
+    )
+
+
+def test_a_directory_that_cannot_be_entered_is_an_error_that_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: str) -> bool:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(data_directory, "_exists", refuse)  # root may enter everything
+    assert main(["log", "check", str(data_dir)]) == 1
+    assert capsys.readouterr().err == (
+        f"ottla: The data directory {data_dir} cannot be used (Permission denied): let this user write there, or choose another.\n"
+    )
+
+
+def test_a_damaged_header_has_a_row_of_its_own(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    flip(data_dir / "journal/0", 20)
+    code, lines = run(capsys, "dump", data_dir / "journal/0")
+    assert code == 1
+    assert lines[1] == "  position: 0, error: the header of this block is damaged, or its write did not end"
+    assert lines[2].startswith("  position: 512,")

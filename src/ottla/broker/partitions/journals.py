@@ -22,7 +22,7 @@ from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Disk, Done, Now, StorageFailed, SyncFailed
 
 if TYPE_CHECKING:
-    from ottla.log.journal.contents import Damage
+    from ottla.log.journal.contents import Contents, Damage
     from ottla.log.journal.saved_entries import SavedEntry
 
 log = logging.getLogger("ottla.broker")
@@ -92,10 +92,11 @@ class Journals:
 
     # The start
 
-    def load(self, *, clean: bool) -> None:
+    def load(self, *, clean: bool, was_killed: bool = False) -> None:
         """Read the journals before any partition is opened. After a `clean` stop, no partition needs their entries.
 
-        The modules that read journals are imported where there is one. Raises `StorageFailed`.
+        If the last process `was_killed`, the partitions' own files have everything that it wrote. The modules that read journals
+        are imported where there is one. Raises `StorageFailed`.
         """
         for one in self._all.values():
             if not self._disk.exists(one.directory):
@@ -113,10 +114,7 @@ class Journals:
                 self._stored[key] = entries if known is None else sorted([*known, *entries], key=_base_offset)
             self._damaged |= contents.damaged
             if contents.unattributed:
-                log.error(
-                    "%s The partitions concerned cannot be named: compare their ends with those of their replicas.",
-                    contents.unattributed,
-                )
+                _log_loss(contents, was_killed=was_killed)
 
     def has_entries(self, partition: Partition) -> bool:
         """Return whether the start has found batches of a partition, whole or damaged, that are not put back yet."""
@@ -155,10 +153,11 @@ class Journals:
         self._has_begun = True
         for one in self._all.values():
             if one.incarnation:
-                from ottla.log.journal.contents import begin_anew
+                from ottla.log.journal.contents import begin_anew, drop_incomplete
 
                 one.incarnation += 1
                 begin_anew(self._disk, one.directory, one.incarnation)
+                drop_incomplete(self._disk, one.directory)
 
     def _keep_stored(self) -> None:
         if self._stored or self._damaged:
@@ -299,6 +298,17 @@ class Journals:
             for one in self._all.values():
                 if one.journal is not None:
                     one.journal.forget(key)
+
+
+def _log_loss(contents: Contents, *, was_killed: bool) -> None:
+    if was_killed and not contents.is_kept_damaged:
+        log.warning(
+            "%s No record is, since the machine has not restarted: the partitions' own files have all of them.",
+            contents.unattributed,
+        )
+        return
+    remedy = "compare the ends of those that were written last with their replicas, or with what their producers sent"
+    log.error("%s The partitions concerned cannot be named: %s.", contents.unattributed, remedy)
 
 
 def _base_offset(entry: SavedEntry) -> int:

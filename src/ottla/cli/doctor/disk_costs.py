@@ -24,6 +24,12 @@ FILES = 50
 
 BATCH_BYTES = 1024
 ROOM_BYTES = 4 << 20
+FILE_BYTES = ROOM_BYTES
+"""The size at which a file begins again, in bytes. So a file system that syncs in a microsecond is not filled."""
+
+SMALL_FILE_BYTES = 4 * FILE_BYTES // FILES
+"""The same of each of the `FILES` files."""
+
 APPEND, ROOM, DIRECT = "append, fdatasync", "zeroed room, fdatasync", "zeroed room, direct"
 ONE_BY_ONE, THREADS = f"{FILES} files, one by one", f"{FILES} files, {SYNCS_SIDE_BY_SIDE} threads"
 WAYS = (APPEND, ROOM, DIRECT, ONE_BY_ONE, THREADS)
@@ -89,9 +95,14 @@ class DiskTrial:
         return handle
 
     def _append(self, number: int) -> None:
-        os.lseek(self._files[0], 0, os.SEEK_END)
-        os.write(self._files[0], self._batch)
+        self._extend(self._files[0], FILE_BYTES)
         os.fdatasync(self._files[0])
+
+    def _extend(self, handle: int, most_bytes: int) -> None:
+        if os.lseek(handle, 0, os.SEEK_END) >= most_bytes:
+            os.ftruncate(handle, 0)
+            os.lseek(handle, 0, os.SEEK_SET)
+        os.write(handle, self._batch)
 
     def _write(self, handle: int, number: int, *, is_direct: bool) -> None:
         size = len(self._block)
@@ -101,8 +112,7 @@ class DiskTrial:
 
     def _append_to_all(self, number: int = 0, threads: int = 1) -> None:
         for handle in self._files:
-            os.lseek(handle, 0, os.SEEK_END)
-            os.write(handle, self._batch)
+            self._extend(handle, SMALL_FILE_BYTES)
         parts = [self._files[first::threads] for first in range(threads)]
         if threads == 1:
             _sync(parts[0])

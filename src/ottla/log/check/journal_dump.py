@@ -6,8 +6,8 @@ from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from typing import Any, Final
 
-from ottla.log.journal.block_walk import heads
-from ottla.log.journal.format import DAMAGE, DATA, INCARNATION, PLACES, VOID, BlockHead, NewerJournal
+from ottla.log.journal.block_walk import FileWindow, heads
+from ottla.log.journal.format import DAMAGE, DATA, INCARNATION, PLACES, SECTOR_BYTES, VOID, BlockHead, NewerJournal
 from ottla.log.journal.incarnations import DAMAGED_INCARNATION, unpack_incarnation
 from ottla.ports import Disk, File
 from ottla.records.checksum import crc32c
@@ -16,19 +16,33 @@ KINDS: Final = {DATA: "batches", VOID: "void", DAMAGE: "damage"}
 
 
 def dump_journal(disk: Disk, path: str) -> Iterator[dict[str, Any]]:
-    """Yield a row for each block with a whole header, of any incarnation, with its entries. Damage has the key `error`."""
+    """Yield a row for each block with a whole header, of any incarnation, with its entries. Damage has the key `error`.
+
+    A block whose header is damaged has a row with its position only.
+    """
     name = path.rpartition("/")[2]
     if name == INCARNATION:
         incarnation = unpack_incarnation(disk.read_file(path))
         damaged = {"error": "both copies of the number are damaged"}
         yield damaged if incarnation == DAMAGED_INCARNATION else {"incarnation": incarnation}
         return
-    file = disk.open(path)
+    file, end = disk.open(path), 0
     try:
         for position, head in heads(file, PLACES.index(name)):
+            yield from _damaged_heads(file, end, position)
             yield _block(file, position, head)
+            end = position + head.block_bytes
+        yield from _damaged_heads(file, end, file.size)
     except NewerJournal as newer:
         yield {"error": f"a block has version {newer}, newer than this program"}
+
+
+def _damaged_heads(file: File, start: int, end: int) -> Iterator[dict[str, Any]]:
+    """Yield a row for each sector from `start` to `end` that begins like a block."""
+    window = FileWindow(file)
+    while (position := window.find(start)) < end:
+        yield {"position": position, "error": "the header of this block is damaged, or its write did not end"}
+        start = position + SECTOR_BYTES
 
 
 def _block(file: File, position: int, head: BlockHead) -> dict[str, Any]:

@@ -8,6 +8,7 @@ damage of one of these is damage. If the last block itself is not whole, its wri
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -30,8 +31,11 @@ from ottla.log.journal.format import (
 )
 from ottla.log.journal.incarnations import DAMAGED_INCARNATION, read_incarnation, write_incarnation
 from ottla.log.journal.saved_entries import PLACE_SHIFT, SavedEntries
-from ottla.ports import Disk, File
+from ottla.ports import Disk, File, StorageFailed
 from ottla.records.checksum import crc32c
+
+INCOMPLETE: Final = ".new"
+"""The suffix of a file of a journal that is not complete yet."""
 
 _POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
 
@@ -49,6 +53,7 @@ class Contents:
 
     `incarnation` is the highest one seen. A partition in `damaged` may lack batches that were acknowledged. `unattributed` says
     which loss cannot be attributed to partitions, and `torn` which block was never acknowledged; both are "" if there is none.
+    With `is_kept_damaged`, `unattributed` concerns the kept file, whose records were lost before the last process started.
     `blocks` and `block_bytes` count the blocks that are needed.
     """
 
@@ -56,6 +61,7 @@ class Contents:
     entries: dict[Key, SavedEntries] = field(default_factory=dict)
     damaged: dict[Key, Damage] = field(default_factory=dict)
     unattributed: str = ""
+    is_kept_damaged: bool = False
     torn: str = ""
     blocks: int = 0
     block_bytes: int = 0
@@ -92,6 +98,14 @@ def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
         write_incarnation(disk, directory, incarnation)
 
 
+def drop_incomplete(disk: Disk, directory: str) -> None:
+    """Remove files that a killed process was still making, so that they take no space while no journal is needed."""
+    with suppress(StorageFailed):  # they are in nobody's way
+        for name in disk.list(directory):
+            if name.endswith(INCOMPLETE):
+                disk.remove(f"{directory}/{name}")
+
+
 class _Reading:
     """One reading of a journal. `_blocks` has the place and position of each block of an incarnation, by sequence."""
 
@@ -111,6 +125,7 @@ class _Reading:
             self._find_blocks(kept, 0)
             if not self._blocks:
                 found.unattributed = found.unattributed or f"{directory}/{KEPT} is damaged: acknowledged records may be lost."
+                found.is_kept_damaged = True
             self._collect(1, max(self._blocks, default=0))
             self._blocks.clear()
         in_use = read_incarnation(self._disk, directory)
@@ -118,13 +133,21 @@ class _Reading:
             self._find_blocks(place, in_use)
         found.incarnation = max(found.incarnation, in_use)
         if in_use == DAMAGED_INCARNATION or (not in_use and found.incarnation):
-            found.unattributed = f"{directory}/{INCARNATION} is missing or damaged: which blocks are to be replayed is not known."
-        elif self._blocks:
-            if len({file.size if file is not None else 0 for file in map(self._files.__getitem__, files)}) != 1:
-                lost = "blocks with acknowledged records may be lost."
-                found.unattributed = f"a file of {directory} is missing or has another size: {lost}"
+            unknown = "which blocks are to be replayed is not known, and acknowledged records may be lost."
+            found.unattributed = found.unattributed or f"{directory}/{INCARNATION} is missing or damaged: {unknown}"
+        elif in_use and self._lacks_a_file():
+            lacking = f"{directory}: one of the files {' and '.join(FILES)} is missing or has another size"
+            found.unattributed = found.unattributed or f"{lacking}: acknowledged records may be lost."
+        if self._blocks and in_use not in (0, DAMAGED_INCARNATION):
             self._collect_needed()
         return found
+
+    def _lacks_a_file(self) -> bool:
+        """Return whether blocks of the incarnation in use are lost with a file. The first file is made, and written, first."""
+        first, second = (self._files[PLACES.index(name)] for name in FILES)
+        if not self._blocks:
+            return first is None and second is not None
+        return first is None or second is None or first.size != second.size
 
     def _find_blocks(self, place: int, in_use: int) -> None:
         """Add the blocks of the incarnation `in_use` in one file, and note the highest incarnation."""
@@ -139,8 +162,8 @@ class _Reading:
                 if incarnation > highest:
                     highest = incarnation
         except NewerJournal:
-            newer = "has blocks of a newer version of Ottla: start that version, and stop it cleanly."
-            self._found.unattributed = f"{file.path} {newer}"
+            newer = f"{file.path} has blocks of a newer version of Ottla: start that version, and stop it cleanly"
+            self._found.unattributed = f"{newer}, or acknowledged records may be lost."
         self._found.incarnation = max(self._found.incarnation, highest)
 
     def _collect_needed(self) -> None:

@@ -235,7 +235,11 @@ def lock(path: str) -> Iterator[dict[str, str]]:
     Raises `DataDirectoryError`.
     """
     meta = os.path.join(path, META)
-    if not _exists(meta):
+    try:
+        is_used = _exists(meta)
+    except OSError as error:
+        raise _unusable(path, error) from error
+    if not is_used:
         raise DataDirectoryError(f"{path} has no {META}, so it is no data directory: name one that a broker has used.")
     claim = _lock(path)
     try:

@@ -24,6 +24,7 @@ from ottla.broker.settings.broker_groups import BUILT_IN_ASSIGNORS
 from ottla.cluster.metadata import ClusterPorts
 from ottla.net.clock import RealClock
 from ottla.net.disk.disk import RealDisk
+from ottla.net.disk.remedies import remedy_of
 from ottla.net.process_loggers import ProcessLoggers
 from ottla.net.security.verifiers import SystemProofs
 from ottla.net.server.exception_boundary import BrokerFailed
@@ -291,7 +292,7 @@ def _start_machine(
     except RegistryDamaged as damage:
         raise DataDirectoryError(f"The data directory {directory.path} cannot be used: {damage}.") from damage
     except StorageFailed as failure:
-        remedy = "free space on its disk, which is full" if directory.reserve.is_disk_full else "mend it"
+        remedy = "free space on its disk, which is full" if directory.reserve.is_disk_full else remedy_of(failure)
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
