@@ -65,7 +65,7 @@ class ClusterHost(Host):
         """Replace the disk by an empty disk from the next start on, like a broker that is started without its volume."""
         assert self.broker is None, "a broker at work holds its files"
         self.disk = self._empty_disk()
-        self.was_clean = self._ran_on = False
+        self.was_clean = self.ran_on = False
 
     def _empty_disk(self) -> FaultyDisk:
         disk = FaultyDisk()

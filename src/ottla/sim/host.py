@@ -62,7 +62,8 @@ class Host:
         """The durable offset of each served partition, by topic id and index, at the last power cut: no log may end before it."""
         self.when_ended: list[Callable[[], None]] = []
         """Callbacks that are called each time the process has ended."""
-        self._ran_on = False  # plays the part of the boot id in a real data directory, which is stored once all logs are checked
+        self.ran_on = False
+        """Whether all logs were checked since the last power cut, as the boot id in a data directory says."""
         self._registry: JournalRegistry
         self._syncing = False
         self._correlation_id = 0
@@ -87,7 +88,7 @@ class Host:
         self._stamp()
         try:
             broker = self._machine()
-            broker.start(clean=clean, was_killed=self._ran_on and not clean)
+            broker.start(clean=clean, was_killed=self.ran_on and not clean)
             self.broker = broker
             self._note_boot()
             self._run_completions()
@@ -95,8 +96,8 @@ class Host:
             self.die(power_cut=self.cuts_power)
 
     def _note_boot(self) -> None:
-        """Set `_ran_on` once all logs are verified: from then on, only a power cut can damage a log."""
-        self._ran_on = self._ran_on or (self.broker is not None and self.broker.are_all_checked)
+        """Set `ran_on` once all logs are verified: from then on, only a power cut can damage a log."""
+        self.ran_on = self.ran_on or (self.broker is not None and self.broker.are_all_checked)
 
     def _machine(self) -> BrokerMachine:
         """Return a new `BrokerMachine`, the broker without network and threads, which has not started."""
@@ -135,7 +136,7 @@ class Host:
         """End the process at once, without replies. With `power_cut`, any part of the unsynced data is lost, too."""
         self.was_power_cut = power_cut
         if power_cut:
-            self._ran_on = False
+            self.ran_on = False
             if self.broker is not None:
                 served = [each for each in self.broker.partitions if hasattr(each, "log")]  # not while it is opened
                 self.durable = {(each.topic_id, each.index): each.log.durable_offset for each in served}

@@ -36,7 +36,7 @@ from tests.sim.lives.broker_clients import SimClients, each
 from tests.sim.lives.broker_groups import GROUPS, SimGroups
 from tests.sim.lives.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
 from tests.sim.lives.broker_looks import HousekeepingWatch, weight
-from tests.sim.lives.broker_rot import BitRot, flip_in_registry
+from tests.sim.lives.broker_rot import BitRot, flip_in_journals, flip_in_registry
 from tests.sim.lives.broker_topics import CHANGES, HOUR_MS, RequestedTopic, SimTopic, wanted
 from tests.sim.seeds import Violation
 
@@ -110,8 +110,8 @@ class BrokerLife:
         self.host = Host(self.world, SETTINGS | journal_settings(seed), log_dirs=("d2", "d3") if seed % 3 == 2 else ())
         self.host.disk.room_alignment = 512 << seed % 5
         self.host.slow_syncs *= seed % 7 // 3 + 1
-        self._rots = Random(seed)
-        """Of its own: what rots in the registry changes nothing else of a seed."""
+        self._rots, self._journal_rots = Random(seed), Random(~seed)
+        """Of their own: what rots in the registry or in a journal changes nothing else of a seed."""
         self._entries = LoggedEntries()
         self.clients = SimClients(self.world, self.host, self._has_met_faults, self._entries.errors)
         self.groups = SimGroups(self.clients)
@@ -467,6 +467,8 @@ class BrokerLife:
         if self.host.broker is not None:
             return
         was_clean = self.host.was_clean
+        if self.plan.faults and not self._has_met_faults() and self.host.ran_on:
+            flip_in_journals(self.host.disk, self.host.log_dirs, self._journal_rots)
         if self.host.was_power_cut:
             self.clients.lost_power()
             for topic in self.topics.values():

@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
+from ottla.broker.partitions.journals import DIRECTORY
 from ottla.log.check.check import partitions
+from ottla.log.journal.format import FILES, INCARNATION
+from ottla.log.name_places import joined
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import BadBatch
 from ottla.records.batches.record import Record
@@ -39,6 +42,15 @@ def flip_in_registry(disk: SimDisk, random: Random) -> str:
     used = len(disk.read_file(path).rstrip(b"\0")) + 1
     disk.flip_bit(path, random.randrange(8 * min(used, disk.size(path))))
     return path
+
+
+def flip_in_journals(disk: SimDisk, log_dirs: Sequence[str], random: Random) -> None:
+    """Flip a bit of a file of a journal. No broker may run, and the logs must have everything that it has."""
+    names = [joined(directory, f"{DIRECTORY}/{name}") for directory in ("", *log_dirs) for name in (*FILES, INCARNATION)]
+    paths = [name for name in names if disk.exists(name)]
+    if paths:
+        path = random.choice(paths)
+        disk.flip_bit(path, random.randrange(8 * disk.size(path)))
 
 
 class BitRot:

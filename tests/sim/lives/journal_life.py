@@ -326,7 +326,6 @@ class JournalLife:
                 raise
             self.offline.add(one)
             return
-        self.damaged.pop(one.key, None)
         if one in self.suspects:
             one.synced = min(one.synced, one.log.log_end_offset)
 
