@@ -56,7 +56,7 @@ def _run(options: argparse.Namespace) -> int:
     from ottla.console.app import make_app
     from ottla.console.config import ConsoleConfig
     from ottla.net.startup import log_output
-    from ottla.web.server import CannotServe
+    from ottla.web.address import CannotServe
 
     texts = client_texts(options, AdminSettings)
     config = ConsoleConfig(values_of(AdminSettings, texts), options.read_only, options.schema_registry)

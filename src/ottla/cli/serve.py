@@ -7,10 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.parser import Example
+from ottla.cli.command.web_options import add_web_options
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ottla.broker.settings import BrokerSettings
     from ottla.cli.command.parser import Parser
+    from ottla.net.process.serve import Companion
     from ottla.net.server.listeners import Listen
 EXAMPLES = (
     Example("serve --data-dir data --listen 127.0.0.1:9092", "A broker on this machine."),
@@ -19,6 +23,7 @@ EXAMPLES = (
         "With a setting, and without lines of information.",
     ),
     Example("serve --data-dir data --listen 127.0.0.1:9092 --config broker.properties", "With the settings of a file."),
+    Example("serve --data-dir data --listen 127.0.0.1:9092 --console 127.0.0.1:8080", "With the console's pages in a browser."),
 )
 
 
@@ -57,17 +62,24 @@ def build(command: Parser) -> None:
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
     command.add_argument("--log-format", choices=("text", "json"), default="text", help="the format of log lines (default text)")
     command.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info", help="default info")
+    command.add_argument("--console", metavar="HOST:PORT", help="also serve the console's pages there, such as 127.0.0.1:8080")
+    command.add_argument("--console-read-only", action="store_true", help="let the console refuse every change")
+    help_text = "a properties file of the console's client: a trust store, or a user for all visitors"
+    command.add_argument("--console-config", metavar="FILE", help=help_text)
+    add_web_options(command)
     command.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import SettingError
     from ottla.cli.command.exits import MISUSED, fail
+    from ottla.cli.serve_console import console_of
     from ottla.net.startup import log_output
 
     log_output.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
     try:
         settings, listen = _wanted(options)
+        companions = [console_of(options)] if options.console is not None else []
         if options.processes is not None:
             from ottla.cli import processes
 
@@ -78,10 +90,10 @@ def run(options: argparse.Namespace) -> int:
         from ottla.cli import processes
 
         return processes.run(options, settings, listen)
-    return _serve(options, settings, listen)
+    return _serve(options, settings, listen, companions)
 
 
-def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[Listen]) -> int:
+def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[Listen], companions: Sequence[Companion]) -> int:
     from ottla.broker.membership.membership import NotAMember
     from ottla.broker.settings import SettingError
     from ottla.cli.command.exits import BROKEN, MISUSED, announce, fail
@@ -89,12 +101,13 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
     from ottla.net.server.exception_boundary import BrokerFailed
     from ottla.net.server.listeners import CannotListen
     from ottla.net.startup.data_directory import DataDirectoryError
+    from ottla.web.address import CannotServe
 
     try:
-        serve(options.data_dir, listen, settings, announce, is_supervised=options.supervised)
+        serve(options.data_dir, listen, settings, announce, is_supervised=options.supervised, companions=companions)
     except SettingError as error:
         return fail(str(error), MISUSED)
-    except (DataDirectoryError, CannotListen, NotAMember) as error:
+    except (DataDirectoryError, CannotListen, NotAMember, CannotServe) as error:
         return fail(str(error))
     except BrokerFailed as failed:
         return fail(str(failed), BROKEN)

@@ -220,14 +220,14 @@ class Console:
             session = self._session(request)
             if session is None or session.cluster is None:
                 raise PageRefused(401, "Log in first.")
-            address = urlsplit(request.query_params.get("path", "/"))
-            page, _ = _find_page(address.path)
+            path = request.query_params.get("path", "/")
+            page, _ = _find_page(path.partition("?")[0])
             if not page.refresh_s:
                 raise PageRefused(404, "This page is not live.")
             self.live.check(session)
         except PageRefused as refused:
             return JSONResponse({"error": str(refused)}, refused.status)
-        viewed = ViewedPage(session.cluster, address.path + ("?" + address.query if address.query else ""))
+        viewed = ViewedPage(session.cluster, path)
         answer = StreamingResponse(self._events(session, viewed, page.refresh_s), media_type="text/event-stream")
         if request.cookies.get(COOKIE) != session.key:
             self._set_cookie(request, answer, session)
@@ -241,18 +241,18 @@ class Console:
 
     async def _regions(self, cluster: ClusterSession, path: str) -> dict[str, str]:
         """Return the regions of a page, or after a failure the one with its sentence."""
-        address = urlsplit(path)
-        page, names = _find_page(address.path)
-        given = {**_query(address.query), **names}
+        own_path, _, query_text = path.partition("?")
+        page, names = _find_page(own_path)
+        given = {**_query(query_text), **names}
         problem = ""
         try:
             data = await page.view(cluster, **arguments(page.view, given))
         except (PageRefused, KafkaError) as error:
             problem = str(error)
         if problem:
-            return self._renderer.render("trouble.html", None, ShownPage(page, address.path, problem=problem))[1]
+            return self._renderer.render("trouble.html", None, ShownPage(page, own_path, problem=problem))[1]
         query = {name: value for name, value in given.items() if f"{{{name}}}" not in page.path}
-        return self._renderer.render(page.template, data, ShownPage(page, address.path, query))[1]
+        return self._renderer.render(page.template, data, ShownPage(page, own_path, query))[1]
 
     # ------------------------------------------------------------------ refusals
 

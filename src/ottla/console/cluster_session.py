@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from ottla.client.connection.metadata import TopicInfo
-from ottla.client.errors import Closed
+from ottla.client.errors import Closed, ConnectionFailed, TimedOut
 from ottla.console.broker_watch import BrokerWatch, now_ms
 from ottla.console.config import ConsoleConfig
 from ottla.console.declarations import DEADLINE_S, Part
@@ -59,10 +59,14 @@ class ClusterSession:
         self._has_ended = False
         self._last_use_s = time.monotonic()
         self._kept: OrderedDict[str, Part[Any]] = OrderedDict()
-        self._topics: tuple[float, dict[str, TopicInfo]] | None = None
-        self._topics_lock = asyncio.Lock()
+        self._topics: asyncio.Future[dict[str, TopicInfo]] | None = None
+        self._topics_s = 0.0
+        """When the topics were loaded."""
+        self._last_topics: dict[str, TopicInfo] | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.watch = BrokerWatch(self.nudge)
+        self._deadlines: set[asyncio.Timeout] = set()
+        """The deadlines of the calls that wait for brokers."""
+        self.watch = BrokerWatch(self._react)
         self.samples = ClusterSamples()
 
     def nudge(self) -> None:
@@ -77,13 +81,27 @@ class ClusterSession:
 
     async def _query(self, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S) -> Answer:
         admin = await self._client()
+        if self.watch.trouble:  # the watch finds out within a second that a broker answers again
+            raise ConnectionFailed(self.watch.trouble)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as deadline:
+                self._deadlines.add(deadline)
                 return await call(admin)
         except TimeoutError as error:
             if isinstance(error, KafkaError):
                 raise
-            raise KafkaError(f"The cluster has not answered within {seconds:g} s: the page tries again.") from None
+            sentence = self.watch.trouble or f"The cluster has not answered within {seconds:g} s: the page tries again."
+            raise TimedOut(sentence) from None
+        finally:
+            self._deadlines.discard(deadline)
+
+    def _react(self) -> None:
+        """End all calls at once if no broker answers any more, and refresh the live pages."""
+        if self.watch.trouble:
+            for deadline in self._deadlines:
+                if not deadline.expired():
+                    deadline.reschedule(asyncio.get_running_loop().time())
+        self.nudge()
 
     def _begin_use(self) -> None:
         """Record a use, and begin to watch brokers and to sample offsets."""
@@ -112,16 +130,37 @@ class ClusterSession:
         return found
 
     async def topics(self) -> dict[str, TopicInfo]:
-        """Return all topics by name, internal ones too, at most `TOPICS_FOR_S` old. Raises `KafkaError`."""
+        """Return all topics by name, internal ones too, at most `TOPICS_FOR_S` old, or the last known ones if no broker answers.
+
+        Raises `KafkaError` if none are known. `watch.trouble` says whether brokers answer.
+        """
         self._begin_use()
-        return await self._all_topics()
+        try:
+            return await self._all_topics()
+        except (ConnectionFailed, TimedOut):
+            if self._last_topics is None:
+                raise
+            return self._last_topics
 
     async def _all_topics(self) -> dict[str, TopicInfo]:
-        async with self._topics_lock:  # several pages at once make one request
-            if self._topics is None or time.monotonic() - self._topics[0] > TOPICS_FOR_S:
-                found = await self._query(lambda admin: admin.describe_all_topics(internal=True))
-                self._topics = time.monotonic(), found
-            return self._topics[1]
+        """Return all topics. Callers at the same time share one request and its outcome."""
+        loading = self._topics
+        if loading is None or (loading.done() and time.monotonic() - self._topics_s > TOPICS_FOR_S):
+            loading = self._topics = asyncio.ensure_future(self._query(lambda admin: admin.describe_all_topics(internal=True)))
+            loading.add_done_callback(self._record_topics)
+        return await asyncio.shield(loading)
+
+    def _record_topics(self, loading: asyncio.Future[dict[str, TopicInfo]]) -> None:
+        self._topics_s = time.monotonic()
+        if not (loading.cancelled() or loading.exception() is not None):
+            self._last_topics = loading.result()
+        elif self._topics is loading:
+            self._topics = None  # a failure is nothing to keep
+
+    @property
+    def troubles(self) -> list[str]:
+        """Return sentences about what is known not to be as it is shown: silent brokers, and samples that failed."""
+        return [*([self.watch.trouble] if self.watch.trouble else []), *dict.fromkeys(self.samples.troubles.values())]
 
     def forget_topics(self) -> None:
         """Request the list of topics anew at its next use, because this console has changed it."""

@@ -8,6 +8,10 @@ from ipaddress import ip_address
 MOST_PORT = 65_535
 
 
+class CannotServe(Exception):
+    """A server that cannot listen, or whose application cannot start. The message says why, and what to do."""
+
+
 class ExposedAddress(ValueError):
     """An address that other machines can reach, without TLS. The message says what to do."""
 

@@ -22,6 +22,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn import Server as UvicornServer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ottla.web.address import CannotServe as CannotServe  # for those who know the server
 from ottla.web.address import WebAddress
 
 log = logging.getLogger("ottla.web")
@@ -38,10 +39,6 @@ HEAD_S = 10
 """The time, in s, that a new connection has for its first request and a TLS handshake."""
 MOST_CONNECTIONS = 1024
 """The connections of one server. A further one is closed at once, since each takes a file descriptor of the broker's process."""
-
-
-class CannotServe(Exception):
-    """A server that cannot listen, or whose application cannot start. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)

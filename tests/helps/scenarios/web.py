@@ -10,7 +10,7 @@ from typing import Any
 from tests.helps.scenario import example
 from tests.helps.world import FollowedCommand, HelpWorld
 
-SERVES = re.compile(r"answers at (http://127\.0\.0\.1:\d+) ")
+SERVES = re.compile(r"answers at (http://127\.0\.0\.1:\d+)\s")
 
 
 def page(command: FollowedCommand, path: str) -> str:
@@ -20,6 +20,16 @@ def page(command: FollowedCommand, path: str) -> str:
     with urllib.request.urlopen(found[1] + path, timeout=20) as answer:
         text: str = answer.read().decode()
     return text
+
+
+@example("serve --data-dir data --listen 127.0.0.1:9092 --console 127.0.0.1:8080", only_ottla="it is Ottla's broker")
+def a_broker_has_a_console(world: HelpWorld) -> None:
+    world.words |= {"127.0.0.1:9092": "127.0.0.1:0", "127.0.0.1:8080": "127.0.0.1:0"}
+    with world.following(code=0) as command:
+        command.wait_for("The console answers at")
+        command.text = command.text.rpartition("The console")[2]
+        overview: dict[str, Any] = json.loads(page(command, "/api/overview"))
+        assert [each["answers"] for each in overview["brokers"]] == [True]
 
 
 @example("console -b localhost:9092", only_current="the console's own tests try older releases")

@@ -17,6 +17,7 @@ from ottla.console.config import ConsoleConfig
 from ottla.console.openapi import json_path
 from ottla.console.pages import ACTIONS, PAGES
 from tests.integration.console.conftest import console_server
+from tests.support.waiting import eventually
 
 TOKEN = re.compile(r'name="token" value="([^"]+)"')
 NAMES = {"topic": "flights", "node_id": "1"}
@@ -192,13 +193,13 @@ def test_what_was_created_elsewhere_appears(client: httpx.Client, broker: ottla.
     with ottla.Admin(broker.address) as admin:
         admin.create_topics([ottla.NewTopic(name, 1, 1) for name in names])
         try:
-            found: list[str] = []
-            for _ in range(100):  # the list is at most two seconds old
-                pages = [client.get(f"/api/topics?q=behind&page={page}").json() for page in (1, 2)]
-                found = [each["name"] for page in pages for each in page["topics"]]
-                if len(found) == 200:
-                    break
-            assert found == sorted(names)
+            pages: list[Any] = []
+
+            def are_shown() -> bool:
+                pages[:] = [client.get(f"/api/topics?q=behind&page={page}").json() for page in (1, 2)]
+                return [each["name"] for page in pages for each in page["topics"]] == sorted(names)
+
+            eventually(are_shown, what="200 topics are shown")
             assert pages[1]["place"] == {"page": 2, "pages": 2, "matching": 200, "total": pages[1]["place"]["total"]}
         finally:
             admin.delete_topics(*names)

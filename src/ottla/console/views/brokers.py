@@ -61,12 +61,11 @@ async def brokers(cluster: ClusterSession) -> BrokerList:
     watch = await cluster.read_brokers()
     troubles = [watch.trouble] if watch.trouble else []
     topics = {}
-    if not watch.trouble:
-        try:
-            topics = await cluster.topics()
-        except KafkaError as error:
-            troubles.append(str(error))
-    return BrokerList(broker_rows(cluster, topics), watch.cluster_id or "", troubles)
+    try:
+        topics = await cluster.topics()
+    except KafkaError as error:
+        troubles.append(str(error))
+    return BrokerList(broker_rows(cluster, topics), watch.cluster_id or "", list(dict.fromkeys(troubles)))
 
 
 async def broker(cluster: ClusterSession, node_id: int) -> BrokerDetails:

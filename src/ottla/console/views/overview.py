@@ -75,15 +75,14 @@ class Overview:
 async def overview(cluster: ClusterSession) -> Overview:
     """Return the cluster at a glance: brokers, controller, partitions in need, traffic."""
     watch = await cluster.read_brokers()
-    troubles = [watch.trouble] if watch.trouble else []
+    troubles = []
     topics: dict[str, TopicInfo] = {}
-    if not watch.trouble:
-        try:
-            topics = await cluster.topics()
-        except KafkaError as error:
-            troubles.append(str(error))
+    try:
+        topics = await cluster.topics()
+    except KafkaError as error:
+        troubles.append(str(error))
     samples = await cluster.read_samples() if topics else cluster.samples
-    troubles += samples.troubles.values()
+    troubles += cluster.troubles
     troubled = troubled_partitions(topics)
     busy = [(name, rate(points)) for name, points in samples.topics.items() if name in topics]
     active = sorted(((name, now) for name, now in busy if now), key=lambda each: -each[1])

@@ -117,5 +117,5 @@ async def topic(cluster: ClusterSession, topic: str, page: int = 1) -> TopicOver
         rows,
         place,
         [TopicGroup(name, samples.lag(name, topic)) for name in samples.groups_of(topic)],
-        list(dict.fromkeys(filter(None, (starts.trouble, ends.trouble, samples.troubles.get("sizes", ""))))),
+        list(dict.fromkeys([*filter(None, (starts.trouble, ends.trouble)), *cluster.troubles])),
     )

@@ -71,7 +71,7 @@ async def topics(cluster: ClusterSession, q: str = "", sort: str = "name", page:
     matching = filter_rows(shown, q, lambda topic: topic.name)
     rows = topic_rows(matching, samples)
     on_page, place = cut(sorted_by(rows, sort, SORTS), page, len(shown))
-    return TopicList(on_page, place, q, sort, internal, list(samples.troubles.values()))
+    return TopicList(on_page, place, q, sort, internal, cluster.troubles)
 
 
 def topic_rows(topics: list[TopicInfo], samples: ClusterSamples) -> list[TopicRow]:

@@ -8,7 +8,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol
 
 from ottla.broker.settings import BrokerSettings
 from ottla.net.kernel_schedule import request_slice
@@ -29,18 +31,37 @@ SIGNALLED = 128
 """The number that a shell adds to a signal's number for an exit code."""
 
 
+class Companion(Protocol):
+    """A server beside the broker, on a thread of its own, such as the console. Both methods are called on other threads.
+
+    `start` gets the broker's listeners with their actual ports, and returns a line about the start. Its exception stops the
+    broker, and `serve` raises it.
+    """
+
+    def start(self, listeners: Sequence[Listen]) -> str: ...
+
+    def stop(self) -> None: ...
+
+
 def serve(
-    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool = False
+    data_dir: str,
+    listen: list[Listen],
+    settings: BrokerSettings,
+    answers: Callable[[str], None],
+    *,
+    is_supervised: bool = False,
+    companions: Sequence[Companion] = (),
 ) -> None:
     """Serve until SIGTERM, SIGINT or SIGHUP (a closed terminal). `answers(line)` is called once the broker serves requests.
 
-    An `is_supervised` broker also stops when its standard input ends, because its supervisor has then ended. Raises `BrokerFailed`.
+    The `companions` start after the broker, and stop before it. An `is_supervised` broker also stops when its standard input ends,
+    because its supervisor has then ended. Raises `BrokerFailed`.
     """
     raise_limit()
     request_slice(SLICE_NS)
     for number in stop_signals():
         signal.signal(number, _end_at_once)
-    asyncio.run(_serve(data_dir, listen, settings, answers, is_supervised=is_supervised))
+    asyncio.run(_serve(data_dir, listen, settings, answers, companions, is_supervised=is_supervised))
 
 
 def _end_at_once(number: int, frame: object) -> None:
@@ -53,7 +74,13 @@ def _end_at_once(number: int, frame: object) -> None:
 
 
 async def _serve(
-    data_dir: str, listen: list[Listen], settings: BrokerSettings, answers: Callable[[str], None], *, is_supervised: bool
+    data_dir: str,
+    listen: list[Listen],
+    settings: BrokerSettings,
+    answers: Callable[[str], None],
+    companions: Sequence[Companion],
+    *,
+    is_supervised: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
     gc.freeze()  # the next collection skips the modules; a collection here would take 15 ms and free a few hundred objects
@@ -65,12 +92,23 @@ async def _serve(
         loop.add_reader(sys.stdin.fileno(), _on_input_end, loop, stop)
     warn_once()
     Collector().begin()
-    answers(_line(running, data_dir))
-    await stop.wait()
-    log.info("stopping")
-    await running.stop()
+    try:
+        async with AsyncExitStack() as beside:
+            for line in [_line(running, data_dir), *[await _start(each, running, beside) for each in companions]]:
+                answers(line)
+            await stop.wait()
+            log.info("stopping")
+    finally:
+        await running.stop()
     log.info("stopped")
     running.check()
+
+
+async def _start(companion: Companion, running: Running, beside: AsyncExitStack) -> str:
+    """Start a companion, and let `beside` stop it. Return its line."""
+    line = await asyncio.to_thread(companion.start, running.addresses)
+    beside.push_async_callback(asyncio.to_thread, companion.stop)
+    return line
 
 
 def _on_input_end(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:

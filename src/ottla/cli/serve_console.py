@@ -1,0 +1,77 @@
+"""`ottla serve --console`: the console beside the broker, in its process, on a thread of its own."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.command.web_options import server_of
+from ottla.errors import SettingError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ottla.net.server.listeners import Listen
+    from ottla.web.server import WebServer
+
+OPTION = "--console"
+SECURITIES = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
+"""The security protocols of listeners, in the order in which the console prefers them: its connection leaves no machine."""
+SELF = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+"""The addresses at which a listener of all interfaces is reached from the same machine."""
+
+
+def console_of(options: argparse.Namespace) -> ConsoleCompanion:
+    """Return the console that the options of `ottla serve` name. Raises `SettingError`."""
+    from ottla.cli.command.connection import read_config
+    from ottla.client.settings.clients import AdminSettings
+    from ottla.client.settings.properties import values_of
+    from ottla.web.extra import require_packages
+
+    require_packages("The console")
+    if options.processes is not None:
+        raise SettingError(f"{OPTION} is for one broker: with --processes, run `ottla console -b HOST:PORT` beside them.")
+    client = values_of(AdminSettings, read_config(options.console_config, AdminSettings))
+    return ConsoleCompanion(options, client)
+
+
+class ConsoleCompanion:
+    """The console as a companion of a broker (`ottla.net.process.serve`)."""
+
+    def __init__(self, options: argparse.Namespace, client: Mapping[str, Any]) -> None:
+        """Raise `SettingError` for an address that is none, or that others can reach without TLS."""
+        self._options, self._client = options, client
+        self._server: WebServer | None = None
+        self._server_of(None)  # a wrong address is an error before the broker starts
+
+    def _server_of(self, app: Any) -> WebServer:
+        return server_of(self._options, app, self._options.console, name="console", option=OPTION)
+
+    def start(self, listeners: Sequence[Listen]) -> str:
+        """Serve pages about the broker with these listeners. Return a line. Raises `CannotServe` and `SettingError`."""
+        from ottla.console.app import make_app
+        from ottla.console.config import ConsoleConfig
+
+        config = ConsoleConfig({**client_of(listeners), **self._client}, self._options.console_read_only)
+        self._server = self._server_of(make_app(config)).start()
+        return f"The console answers at {self._server.url}"
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+
+def client_of(listeners: Sequence[Listen]) -> dict[str, Any]:
+    """Return the settings of a client of the listener that suits a console best."""
+    current = [each for each in listeners if each.release.is_today] or list(listeners)
+    best = min(current, key=lambda each: SECURITIES.index(_security(each)))
+    host = SELF.get(best.host, best.host)
+    return {
+        "bootstrap_servers": f"[{host}]:{best.port}" if ":" in host else f"{host}:{best.port}",
+        "security_protocol": _security(best),
+    }
+
+
+def _security(listener: Listen) -> str:
+    return "PLAINTEXT" if listener.security is None else listener.security.value
