@@ -22,9 +22,9 @@ from ottla.client.errors import AuthenticationFailed, BrokerError, Closed, Conne
 from ottla.console import openapi, paths
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.config import ConsoleConfig
-from ottla.console.declarations import Action, Done, Page, PageRefused
+from ottla.console.declarations import Action, Done, FileContent, Page, PageRefused
 from ottla.console.live import RECONNECT_MS, LiveStreams, ViewedPage, event
-from ottla.console.pages import ACTIONS, PAGES
+from ottla.console.pages import ACTIONS, DOWNLOADS, PAGES
 from ottla.console.renderer import TOKEN, PageRenderer, ShownPage
 from ottla.console.sessions import COOKIE, BrowserSession, BrowserSessions
 from ottla.console.values import arguments, as_json
@@ -94,6 +94,8 @@ class Console:
             return JSONResponse({"sentence": "Logged out."}) if for_program else RedirectResponse(LOGIN, 303)
         if request.method == "POST":
             return await self._post(request, session, path, for_program=for_program)
+        if (file := await _download(session.cluster, path)) is not None:
+            return file
         page, names = _find_page(path)
         given = {**_query(request.url.query), **names}
         if for_program:
@@ -308,6 +310,18 @@ def _find_page(path: str) -> tuple[Page, dict[str, str]]:
         if names is not None:
             return page, names
     raise PageRefused(404, "There is no such page.")
+
+
+async def _download(cluster: ClusterSession, path: str) -> Response | None:
+    """Return the file at a path, which a browser saves and never shows, or None if there is none."""
+    for each in DOWNLOADS:
+        names = paths.match(each.path, path)
+        if names is not None:
+            file = await each.view(cluster, **arguments(each.view, names))
+            assert isinstance(file, FileContent), "downloads return FileContent"
+            headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.name, safe='')}"}
+            return Response(file.data, media_type="application/octet-stream", headers=headers)
+    return None
 
 
 def _find_action(path: str) -> tuple[Action | None, dict[str, str]]:

@@ -66,6 +66,22 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
+class Download:
+    """Bytes to save as a file. `view` is a `View` that returns `FileContent`."""
+
+    path: str
+    view: View
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """The name and the bytes of a file."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Part(Generic[Value]):
     """A part of a page that was asked of brokers.
 

@@ -48,6 +48,8 @@ class ClusterSamples:
         """node id -> bytes of replicas, usable bytes of its log directories (-1 from older brokers)"""
         self.committed: Mapping[str, Mapping[TopicPartition, int]] = {}
         """group -> offsets"""
+        self.metadata: Mapping[str, str] = {}
+        """group -> the metadata of one of its offsets, if that has any"""
         self.topics: dict[str, deque[EndPoint]] = {}
         self.total: deque[EndPoint] = deque(maxlen=POINTS)
         self.troubles: dict[str, str] = {}
@@ -130,6 +132,8 @@ class ClusterSamples:
             self.troubles["groups"] = str(error)
             return
         self.committed = {name: {where: each.offset for where, each in offsets.items()} for name, offsets in found.items()}
+        notes = {name: next((each.metadata for each in offsets.values() if each.metadata), "") for name, offsets in found.items()}
+        self.metadata = {name: note for name, note in notes.items() if note}
         self._record_errors("groups", (*listed.errors.values(), *found.errors.values()))
 
     def _record_errors(self, kind: str, errors: Iterable[KafkaError]) -> None:

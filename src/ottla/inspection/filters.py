@@ -13,14 +13,15 @@ import json
 import operator
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ottla.coord.patterns import CompiledPattern, IllegalPattern, compile_pattern
 from ottla.inspection.times import parse_time
 from ottla.records.batches.record import ConsumerRecord
 
 Decode = Callable[[bytes, str], object]
-"""Decodes the bytes of a key or a value of a topic."""
+"""Decodes the bytes of a key or a value of a topic. It returns `UNDECODED` for bytes that are treated as without a decoder."""
+UNDECODED: Final = object()
 LONGEST = 10_000
 FUNCTIONS: dict[str, Callable[..., object]] = {
     "len": len,
@@ -86,6 +87,7 @@ class RecordFilter:
         self._decoders = {"key": decode_key, "value": decode_value}
         self._record: ConsumerRecord | None = None
         self._parsed: dict[str, object] = {}
+        self._json: dict[str, object] = {}
         try:
             if len(text) > LONGEST:
                 raise BadFilter(f"it has {len(text)} characters, and at most {LONGEST} are allowed")
@@ -104,6 +106,7 @@ class RecordFilter:
     def matches(self, record: ConsumerRecord) -> bool:
         self._record = record
         self._parsed.clear()
+        self._json.clear()
         self._work = 0
         try:
             # Only the parts that `_Rewriter` allows are in the code.
@@ -131,16 +134,28 @@ class RecordFilter:
         return call_with_work
 
     def _decoded(self, name: str, data: bytes) -> object:
-        """Return the content of the key or the value, decoded once for each record."""
+        """Return what the decoder of the key or the value returns, once for each record; `UNDECODED` without a decoder."""
+        decode = self._decoders[name]
+        if decode is None:
+            return UNDECODED
         if name not in self._parsed:
-            decode = self._decoders[name]
             assert self._record is not None, "a record is being matched"
             self._spend(DECODING_WORK * len(data))
-            self._parsed[name] = json.loads(data) if decode is None else decode(data, self._record.topic)
+            self._parsed[name] = decode(data, self._record.topic)
         return self._parsed[name]
 
+    def _content(self, name: str, data: bytes) -> object:
+        """Return the decoded key or value, or its JSON."""
+        found = self._decoded(name, data)
+        if found is not UNDECODED:
+            return found
+        if name not in self._json:
+            self._spend(DECODING_WORK * len(data))
+            self._json[name] = json.loads(data)
+        return self._json[name]
+
     def _field(self, name: str, data: bytes | None, *path: str | int) -> object:
-        found = None if data is None else self._decoded(name, data)
+        found = None if data is None else self._content(name, data)
         for step in path:
             if isinstance(found, dict):
                 found = found.get(step)
@@ -151,10 +166,11 @@ class RecordFilter:
         return found
 
     def _text(self, name: str, data: bytes | None) -> object:
-        if data is None or self._decoders[name] is None:
-            self._spend(0 if data is None else len(data))
-            return None if data is None else data.decode(errors="replace")
-        return self._decoded(name, data)
+        if data is None:
+            return None
+        self._spend(len(data))
+        found = self._decoded(name, data)
+        return data.decode(errors="replace") if found is UNDECODED else found
 
     def _calculate(self, operation: int, left: object, right: object) -> object:
         """Return the result of an operation on numbers, or of a sum of texts: a text times a number could take all memory."""

@@ -19,8 +19,8 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, timestamp_pb2
 
 from ottla.cli.consume.values import Binary, Decoder, SchemaSource, as_bytes, decoder
-from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
+from ottla.inspection.json_values import plain
 from ottla.schemas.libraries import UnfitValue
 
 FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "n", "type": "int"}, {"name": "to", "type": ["null", "string"]}]}

@@ -10,8 +10,8 @@ from enum import Enum
 from functools import partial
 
 from ottla.cli.record_format.forms import PackedText
-from ottla.cli.record_format.json_records import plain
 from ottla.errors import SettingError
+from ottla.inspection.json_values import plain
 from ottla.schemas.frames import FRAME_BYTES, framed_id
 from ottla.schemas.json_values import parse_json
 from ottla.schemas.libraries import UnfitValue, library

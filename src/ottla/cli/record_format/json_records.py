@@ -18,20 +18,17 @@ from __future__ import annotations
 
 import base64
 import json
-import math
-from datetime import date, datetime, time
-from decimal import Decimal
 from json.encoder import encode_basestring
-from uuid import UUID
 
 from ottla.cli.record_format.forms import BadInput
 from ottla.cli.record_format.input_records import Headers, InputRecord
 from ottla.cli.record_format.output_template import NO_BATCH, BatchInfo
+from ottla.inspection.json_values import BASE64, plain
 from ottla.inspection.times import parse_time
 from ottla.records.batches.record import ConsumerRecord
 
 VALUES, TIMES = ("value", "payload"), ("timestamp", "ts")
-BASE64, CONTROL = "base64", "control"
+CONTROL = "control"
 FACTS = {
     "topic", "offset", "leader_epoch", "timestamp_type", "tstype", "broker", CONTROL, "producer_id", "producer_epoch",
     "key_schema_id", "value_schema_id",
@@ -80,26 +77,6 @@ def json_lines(records: list[ConsumerRecord]) -> list[bytes]:
 
 def _json(found: object) -> str:
     return encode_basestring(found) if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
-
-
-def plain(found: object) -> object:
-    """Return a decoded value as JSON has it. Bytes that are not text become an object with their base64."""
-    if found is None or isinstance(found, str | bool | int):
-        return found
-    if isinstance(found, float):
-        return found if math.isfinite(found) else str(found)
-    if isinstance(found, dict):
-        return {key if isinstance(key, str) else str(plain(key)): plain(value) for key, value in found.items()}
-    if isinstance(found, list | tuple):
-        return [plain(each) for each in found]
-    if isinstance(found, bytes):
-        try:
-            return found.decode()
-        except UnicodeDecodeError:
-            return {BASE64: base64.b64encode(found).decode()}
-    if isinstance(found, date | datetime | time):
-        return found.isoformat()
-    return str(found) if isinstance(found, Decimal | UUID) else repr(found)
 
 
 def json_record(line: bytes) -> InputRecord | None:

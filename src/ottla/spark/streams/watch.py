@@ -63,6 +63,10 @@ Brokers delete the offsets of a group that does not commit for long.
 """
 
 
+GROUP_METADATA = "ottla-spark"
+"""The metadata of committed offsets, by which tools recognise the group of a query."""
+
+
 class GroupOffsets:
     """The committed offsets of one consumer group. At most one commit is in flight."""
 
@@ -102,7 +106,7 @@ class GroupOffsets:
             logger.warning("group %s does not show where the query stands: %s", self._group_id, error)
 
     async def _commit(self) -> None:
-        offsets = {where: OffsetAndMetadata(offset) for where, offset in (self._told or {}).items()}
+        offsets = {where: OffsetAndMetadata(offset, GROUP_METADATA) for where, offset in (self._told or {}).items()}
         request = commit_request(ConsumerGroupMetadata(self._group_id), offsets)
         answer: OffsetCommitResponse = await self._coordinator.request(request)
         for where, code in read_commit(answer):

@@ -1,0 +1,1 @@
+"""Messages of topics for the console: how they are found, read in slices, and shown."""

@@ -1,0 +1,484 @@
+"""Groups of all kinds: their states, members, offsets and lag, the reset of offsets with a preview, and their removal.
+
+A group of kind `simple` has offsets and no protocol: tools and streams committed them without being members. Spark's streams with
+the option `groupId` are such groups, and mark their offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.admin.groups import CLASSIC, DEAD, SHARE, GroupDescription, GroupListing, GroupMember, ShareOffset
+from ottla.client.errors import BrokerError
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.console.cluster_session import ClusterSession
+from ottla.console.declarations import Done, PageRefused
+from ottla.console.messages.selection import BadSelection, partitions_of
+from ottla.console.paths import path_of
+from ottla.console.rows import Pages, cut, filter_rows, sorted_by
+from ottla.console.views.topics import CHANGE_S, check_typed
+from ottla.errors import KafkaError
+from ottla.inspection.times import parse_time
+from ottla.net.client.admin.async_admin import AsyncAdmin
+from ottla.wire.errors import UNKNOWN_MEMBER_ID
+
+SIMPLE, SPARK = "simple", "spark"
+SPARK_METADATA: Final = "ottla-spark"
+"""The metadata of offsets that a stream of Spark commits."""
+SPARK_PREFIXES: Final = ("spark-kafka-source-", "spark-kafka-relation-", "spark-executor-")
+"""The beginnings of the group ids that Spark's own connector makes."""
+WITHOUT_MEMBERS: Final = ("Empty", DEAD)
+GROUP: Final = "/groups/{group}"
+EARLIEST, LATEST, TIME, OFFSET, SHIFT = "earliest", "latest", "time", "offset", "shift"
+TARGETS: Final = (EARLIEST, LATEST, TIME, OFFSET, SHIFT)
+NAMED_MEMBERS: Final = 5
+MOST_PARTITIONS: Final = 2_000
+"""The partitions of a group that one page shows, those with the largest lag first."""
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group. `members` is None before it was described, `lag` before it was sampled and if nothing is committed."""
+
+    group: str
+    kind: str
+    state: str
+    protocol_type: str
+    members: int | None
+    topics: list[str]
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList:
+    """A page of groups. `troubles` are sentences about brokers that have not answered."""
+
+    groups: list[GroupRow]
+    place: Pages
+    q: str
+    sort: str
+    kind: str
+    kinds: list[str]
+    troubles: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member. `assignment` maps topics to partitions. `epoch` is -1 in a classic group."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    epoch: int
+    rack: str | None
+    protocol: str
+    assignment: dict[str, list[int]]
+    target: dict[str, list[int]]
+    partitions: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """A partition that a group reads or has read. Offsets are None if they are unknown; `reader` is a client id and a host."""
+
+    topic: str
+    partition: int
+    committed: int | None
+    end: int | None
+    lag: int | None
+    reader: str
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetails:
+    """One group with its members and partitions. `partition_count` counts all partitions, also those that are not shown."""
+
+    group: str
+    kind: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: int
+    epoch: int
+    assignment_epoch: int
+    members: list[MemberRow]
+    partitions: list[GroupPartition]
+    partition_count: int
+    lag: int | None
+    topics: list[str]
+    troubles: list[str]
+    targets: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRow:
+    """A partition in the preview of a reset: its offset and lag before and after."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+    end: int
+    lag: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPreview:
+    """What a reset would change. `sentence` says why it is refused now; it is empty if it can be done."""
+
+    group: str
+    to: str
+    time: str
+    offset: int | None
+    topic: str
+    partition: str
+    rows: list[ResetRow]
+    changed: int
+    sentence: str
+    targets: list[str]
+
+
+def kind_of(group_id: str, group_type: str, protocol_type: str, metadata: str) -> str:
+    """Return the kind of a group: that of Kafka, simple for offsets without a protocol, spark for those of Spark's connector."""
+    if group_id.startswith(SPARK_PREFIXES) or metadata == SPARK_METADATA:
+        return SPARK
+    if group_type in ("", CLASSIC):
+        return CLASSIC if protocol_type else SIMPLE
+    return group_type
+
+
+SORTS = {
+    "group": lambda row: row.group,
+    "kind": lambda row: row.kind,
+    "state": lambda row: row.state,
+    "lag": lambda row: row.lag,
+    "topics": lambda row: len(row.topics),
+}
+
+
+async def groups(cluster: ClusterSession, q: str = "", sort: str = "group", page: int = 1, kind: str = "") -> GroupList:
+    """Return a page of groups, filtered by a part of their ids and by kind, and sorted by a column."""
+    listed = await cluster.part("groups", lambda admin: admin.list_groups(check=False))
+    samples = await cluster.read_samples()
+    found: list[GroupListing] = list(listed.value or ())
+    rows = [
+        GroupRow(
+            each.group_id,
+            kind_of(each.group_id, each.group_type, each.protocol_type, samples.metadata.get(each.group_id, "")),
+            each.state,
+            each.protocol_type,
+            None,
+            sorted({where.topic for where in samples.committed.get(each.group_id, ())}),
+            samples.lag(each.group_id),
+        )
+        for each in found
+    ]
+    kinds = sorted({row.kind for row in rows})
+    matching = [row for row in filter_rows(rows, q, lambda row: row.group) if kind in ("", row.kind)]
+    on_page, place = cut(sorted_by(matching, sort, SORTS), page, len(rows))
+    ids = [row.group for row in on_page]
+    described = await cluster.part(f"members {ids}", lambda admin: admin.describe_groups(*ids, check=False)) if ids else None
+    known: Mapping[str, GroupDescription] = described.value if described is not None and described.value is not None else {}
+    troubles = [listed.trouble, described.trouble if described is not None else "", samples.troubles.get("groups", "")]
+    if listed.value is not None:
+        troubles += [str(error) for error in listed.value.errors.values()]
+    return GroupList([_with_members(row, known.get(row.group)) for row in on_page], place, q, sort, kind, kinds, _said(troubles))
+
+
+def _with_members(row: GroupRow, found: GroupDescription | None) -> GroupRow:
+    if found is None:
+        return row
+    return GroupRow(row.group, row.kind, found.state or row.state, row.protocol_type, len(found.members), row.topics, row.lag)
+
+
+def _said(troubles: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(filter(None, troubles)))
+
+
+async def group(cluster: ClusterSession, group: str) -> GroupDetails:
+    """Return one group with its members, and the lag of its partitions now."""
+    part = await cluster.part(f"group {group}", lambda admin: admin.describe_group(group))
+    found = part.value
+    if found is None:
+        raise KafkaError(part.trouble)
+    if found.state == DEAD and not found.members:
+        raise PageRefused(404, f"There is no group {group}: it was deleted, or its offsets have expired.")
+    committed, share_lag, offsets_trouble = await _read_committed(cluster, found)
+    readers = {where: member for member in found.members for where in member.assignment}
+    wanted = sorted(committed.keys() | readers.keys())
+    ends, ends_trouble = await _ends(cluster, wanted)
+    rows = [_partition(where, committed.get(where), share_lag.get(where), ends.get(where), readers.get(where)) for where in wanted]
+    known = [max(row.lag, 0) for row in rows if row.lag is not None]
+    lags = {(row.topic, row.partition): row.lag for row in rows}
+    metadata = next((each.metadata for each in committed.values() if each.metadata), "")
+    kind = kind_of(group, found.group_type, found.protocol_type, metadata)
+    shown = rows
+    if len(rows) > MOST_PARTITIONS:
+        largest = sorted(rows, key=lambda row: -(row.lag or 0))[:MOST_PARTITIONS]
+        shown = sorted(largest, key=lambda row: (row.topic, row.partition))
+    return GroupDetails(
+        group,
+        kind,
+        found.state,
+        found.protocol_type,
+        found.protocol,
+        found.coordinator_id,
+        found.group_epoch,
+        found.assignment_epoch,
+        [_member(each, found.group_type, lags) for each in found.members],
+        shown,
+        len(rows),
+        sum(known) if known else None,
+        sorted({row.topic for row in rows}),
+        _said((part.trouble, offsets_trouble, ends_trouble)),
+        [] if found.group_type == SHARE else list(TARGETS),
+    )
+
+
+async def _read_committed(
+    cluster: ClusterSession, found: GroupDescription
+) -> tuple[Mapping[TopicPartition, OffsetAndMetadata], dict[TopicPartition, int], str]:
+    """Return the committed offsets of a group, the lag that a broker counts for a share group, and a sentence after a failure."""
+    group = found.group_id
+    if found.group_type != SHARE:
+        part = await cluster.part(f"offsets {group}", lambda admin: admin.list_group_offsets(group, require_stable=False))
+        return part.value or {}, {}, part.trouble
+    shared = await cluster.part(f"offsets {group}", lambda admin: admin.list_share_group_offsets(group))
+    positions: Mapping[TopicPartition, ShareOffset] = {} if shared.value is None else shared.value.get(group, {})
+    known = {where: OffsetAndMetadata(each.start_offset) for where, each in positions.items() if each.start_offset >= 0}
+    return known, {where: each.lag for where, each in positions.items() if each.lag >= 0}, shared.trouble
+
+
+async def _ends(cluster: ClusterSession, partitions: Iterable[TopicPartition]) -> tuple[Offsets, str]:
+    """Return the next offsets of partitions that exist and have a leader, and a sentence after a failure."""
+    try:
+        topics = await cluster.topics()
+    except KafkaError as error:
+        return {}, str(error)
+    led = [where for where in partitions if _has_leader(topics, where)]
+    if not led:
+        return {}, ""
+    part = await cluster.part(
+        f"ends {hash(tuple(led))}", lambda admin: admin.list_offsets(dict.fromkeys(led, LATEST_TIMESTAMP), check=False)
+    )
+    return {where: each.offset for where, each in (part.value or {}).items()}, part.trouble
+
+
+def _has_leader(topics: Mapping[str, object], where: TopicPartition) -> bool:
+    partitions = getattr(topics.get(where.topic), "partitions", {})
+    return where.partition in partitions and partitions[where.partition].leader >= 0
+
+
+def _partition(
+    where: TopicPartition, committed: OffsetAndMetadata | None, counted: int | None, end: int | None, reader: GroupMember | None
+) -> GroupPartition:
+    lag = counted
+    if lag is None and committed is not None and end is not None:
+        lag = end - committed.offset
+    named = (
+        f"{reader.group_instance_id or reader.client_id or reader.member_id} on {reader.client_host}" if reader is not None else ""
+    )
+    offset, metadata = (None, "") if committed is None else (committed.offset, committed.metadata or "")
+    return GroupPartition(where.topic, where.partition, offset, end, lag, named, metadata[:200])
+
+
+def _name_of(member: GroupMember) -> str:
+    return f"{member.group_instance_id or member.client_id or member.member_id} on {member.client_host}"
+
+
+def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], int | None]) -> MemberRow:
+    own = [lag for where in each.assignment if (lag := lags.get((where.topic, where.partition))) is not None]
+    return MemberRow(
+        each.member_id,
+        each.group_instance_id,
+        each.client_id,
+        each.client_host,
+        each.member_epoch,
+        each.rack_id,
+        CLASSIC if each.is_classic else group_type,
+        _by_topic(each.assignment),
+        _by_topic(each.target_assignment),
+        len(each.assignment),
+        sum(max(lag, 0) for lag in own) if own else None,
+    )
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for where in sorted(partitions):
+        found.setdefault(where.topic, []).append(where.partition)
+    return found
+
+
+async def reset_preview(
+    cluster: ClusterSession,
+    group: str,
+    to: str = EARLIEST,
+    time: str = "",
+    offset: int | None = None,
+    topic: str = "",
+    partition: str = "",
+) -> ResetPreview:
+    """Return what a reset of a group's offsets would change, and why it is refused, if it is."""
+    found = await cluster.query(lambda admin: admin.describe_group(group))
+    sentence = _refusal(found)
+    rows: list[ResetRow] = []
+    if not sentence or found.group_type != SHARE:
+        rows = await _reset_rows(cluster, group, to, time, offset, topic, partition)
+    changed = sum(row.before != row.after for row in rows)
+    return ResetPreview(group, to, time, offset, topic, partition, rows, changed, sentence, list(TARGETS))
+
+
+async def reset_offsets(
+    cluster: ClusterSession,
+    group: str,
+    to: str,
+    time: str = "",
+    offset: int | None = None,
+    topic: str = "",
+    partition: str = "",
+) -> Done:
+    """Set the committed offsets of a group without members to a place, in all its partitions or in some of a topic."""
+    preview = await reset_preview(cluster, group, to, time, offset, topic, partition)
+    if preview.sentence:
+        raise PageRefused(409, preview.sentence)
+    wanted: dict[TopicPartition, OffsetAndMetadata | int] = {
+        TopicPartition(row.topic, row.partition): row.after for row in preview.rows if row.before != row.after
+    }
+    if not wanted:
+        return Done(f"All offsets of group {group} are there already: nothing was changed.", path_of(GROUP, {"group": group}))
+    try:
+        await cluster.query(lambda admin: admin.alter_group_offsets(group, {**wanted}), CHANGE_S)
+    except BrokerError as error:
+        if error.code != UNKNOWN_MEMBER_ID:
+            raise
+        raise PageRefused(409, f"Group {group} got active members meanwhile: stop them, then try again.") from None
+    noun = "offset" if len(wanted) == 1 else "offsets"
+    return Done(f"{len(wanted)} {noun} of group {group} changed.", path_of(GROUP, {"group": group}))
+
+
+def _refusal(found: GroupDescription) -> str:
+    """Return the sentence that refuses a reset; empty if it can be done."""
+    group = found.group_id
+    if found.group_type == SHARE:
+        return f"Group {group} is a share group, which has no committed offsets."
+    if found.members or found.state not in WITHOUT_MEMBERS:
+        names = [_name_of(each) for each in found.members]
+        more = f" and {len(names) - NAMED_MEMBERS} more" if len(names) > NAMED_MEMBERS else ""
+        noun = "active member" if len(names) == 1 else "active members"
+        who = (
+            f"{len(names)} {noun} ({', '.join(names[:NAMED_MEMBERS])}{more})" if names else f"active members (it is {found.state})"
+        )
+        return f"Group {group} has {who}: stop them, then try again."
+    return ""
+
+
+async def _reset_rows(
+    cluster: ClusterSession, group: str, to: str, time: str, offset: int | None, topic: str, partition: str
+) -> list[ResetRow]:
+    if to not in TARGETS:
+        raise PageRefused(400, f"{to[:60]!r} is no place for offsets: choose one of {', '.join(TARGETS)}.")
+    before = await cluster.query(lambda admin: admin.list_group_offsets(group, require_stable=False))
+    places = await _reset_places(cluster, group, before, topic, partition)
+    starts = await _offsets(cluster, places, EARLIEST_TIMESTAMP)
+    ends = await _offsets(cluster, places, LATEST_TIMESTAMP)
+    after: dict[TopicPartition, int]
+    if to in (EARLIEST, LATEST):
+        after = dict(starts if to == EARLIEST else ends)
+    elif to == TIME:
+        found = await _offsets(cluster, places, _time_of(time))
+        after = {where: ends[where] if at < 0 else at for where, at in found.items()}
+    else:
+        after = _move_offsets(places, before, to, offset)
+    rows = []
+    for where in places:
+        at = min(max(after[where], starts[where]), ends[where])
+        known = before.get(where)
+        old = None if known is None else known.offset
+        rows.append(ResetRow(where.topic, where.partition, old, at, ends[where], ends[where] - at))
+    return rows
+
+
+def _move_offsets(
+    places: Iterable[TopicPartition], before: Mapping[TopicPartition, OffsetAndMetadata], to: str, offset: int | None
+) -> dict[TopicPartition, int]:
+    if offset is None:
+        raise PageRefused(400, "The offset is missing: give a whole number.")
+    if to == OFFSET:
+        return dict.fromkeys(places, offset)
+    missing = next((where for where in places if where not in before), None)
+    if missing is not None:
+        raise PageRefused(400, f"{missing.topic}-{missing.partition} has no committed offset to count from: choose a place.")
+    return {where: before[where].offset + offset for where in places}
+
+
+def _time_of(text: str) -> int:
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise PageRefused(400, f"{error}.") from None
+
+
+async def _reset_places(
+    cluster: ClusterSession, group: str, before: Mapping[TopicPartition, OffsetAndMetadata], topic: str, partition: str
+) -> list[TopicPartition]:
+    """Return the partitions of a reset: those of a topic, or those with committed offsets that exist. Raises `PageRefused`."""
+    topics = await cluster.topics()
+    try:
+        numbers = partitions_of(partition)
+    except BadSelection as error:
+        raise PageRefused(400, str(error)) from None
+    if not topic:
+        found = [where for where in before if _has_leader(topics, where)]
+        if not found:
+            raise PageRefused(409, f"Group {group} has no committed offsets in topics that exist: name a topic.")
+        return sorted(found)
+    if topic not in topics:
+        raise PageRefused(404, f"There is no topic {topic}: choose another one.")
+    known = topics[topic].partitions
+    missing = [index for index in numbers if index not in known]
+    if missing:
+        raise PageRefused(400, f"Topic {topic} has no partition {missing[0]}: it has {len(known)}, from 0 to {len(known) - 1}.")
+    return [TopicPartition(topic, index) for index in numbers or sorted(known)]
+
+
+async def _offsets(cluster: ClusterSession, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+    wanted: dict[tuple[str, int], int] = dict.fromkeys(places, timestamp)
+
+    async def query(admin: AsyncAdmin) -> dict[TopicPartition, int]:
+        return {where: each.offset for where, each in (await admin.list_offsets(wanted)).items()}
+
+    return await cluster.query(query)
+
+
+async def delete_group(cluster: ClusterSession, group: str, typed: str = "") -> Done:
+    """Delete a group without members, with its offsets. `typed` is its id again, as a confirmation."""
+    check_typed(group, typed)
+    await cluster.query(lambda admin: admin.delete_groups(group), CHANGE_S)
+    return Done(f"Group {group} was deleted.", "/groups")
+
+
+async def delete_group_offsets(cluster: ClusterSession, group: str, topic: str) -> Done:
+    """Delete a group's committed offsets in a topic that it does not read any more."""
+    found = await cluster.query(lambda admin: admin.list_group_offsets(group, require_stable=False))
+    places = [where for where in found if where.topic == topic]
+    if not places:
+        raise PageRefused(404, f"Group {group} has no committed offsets in topic {topic}.")
+    await cluster.query(lambda admin: admin.delete_group_offsets(group, places), CHANGE_S)
+    return Done(f"The offsets of group {group} in topic {topic} were deleted.", path_of(GROUP, {"group": group}))
+
+
+async def remove_member(cluster: ClusterSession, group: str, member: str) -> Done:
+    """Remove a member from a group. A client that still runs joins again."""
+    removed = await cluster.query(lambda admin: admin.remove_members(group, [member], reason="removed in the console"), CHANGE_S)
+    client = removed[0].client_id if removed else member
+    return Done(
+        f"Member {client} was removed from group {group}; it joins again if it still runs.", path_of(GROUP, {"group": group})
+    )
