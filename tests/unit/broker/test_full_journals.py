@@ -6,7 +6,7 @@ import pytest
 
 from ottla.ports import Steps, StorageFailed
 from tests.support.machine import Machine
-from tests.support.producing import create, produce
+from tests.support.producing import begin, create, produce
 
 
 @pytest.mark.parametrize("is_room_made", [True, False])
@@ -75,3 +75,24 @@ def test_a_journal_is_made_once_the_disk_has_space_for_it(caplog: pytest.LogCapt
     assert journals.journals_with(partition)
     said = [record.getMessage().split(" (")[0] for record in caplog.records if "journal" in record.getMessage()]
     assert said == ["journal: there is no journal until the next checkpoint tries again", "journal: there is a journal now"]
+
+
+def test_a_write_takes_along_what_the_requests_append_beside_which_the_one_before_ends() -> None:
+    machine = Machine(ottla_journal_bytes=65536)
+    for topic in ("t", "u", "v"):
+        create(machine, topic)
+        for _ in range(3):
+            assert produce(machine, b"value", topic=topic).error_code == 0
+    journal = machine.broker.partitions.syncs.journals.first.journal
+    assert journal is not None
+    before = journal._sequence
+    first = begin(machine, b"value", topic="t")
+    waits = begin(machine, b"value", topic="u")
+    assert journal._sequence == before + 1, "u waits for the end of the write of t"
+    assert machine.disk.run_syncs()
+    beside = begin(machine, b"value", topic="v")
+    assert (first.done, waits.done, beside.done) == (True, False, False)
+    assert machine.disk.run_syncs()
+    assert waits.done
+    assert beside.done
+    assert journal._sequence == before + 2

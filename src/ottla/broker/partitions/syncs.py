@@ -58,6 +58,8 @@ class Syncs:
         self._wanted_own: dict[Partition, None] = {}
         self._under_way: set[Partition] = set()
         self._journaled: set[Partition] = set()
+        self._written: dict[DirectoryJournal, None] = {}
+        """The journals whose write has ended while others wait. The next write starts with what this batch of requests appends."""
         self._held: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
@@ -89,7 +91,7 @@ class Syncs:
 
     def start(self) -> None:
         """Start every pending sync that is not running. Called at the end of each batch of requests."""
-        if self._wanted:
+        if self._wanted or self._written:
             self._start_wanted()
         if self._unnamed:
             self._start_names()
@@ -99,7 +101,7 @@ class Syncs:
     def _start_wanted(self) -> None:
         """Let each partition wait for the next write into its journal, or for a sync of its own files without a journal."""
         wanted, self._wanted = self._wanted, {}
-        journals: dict[DirectoryJournal, None] = {}
+        journals, self._written = self._written, {}
         for partition in wanted:
             journal = self.journals.of(partition)
             if journal is None:
@@ -111,7 +113,7 @@ class Syncs:
             self._start_write(journal)
 
     def _start_write(self, directory: DirectoryJournal) -> None:
-        """Write into a journal what waits for that, unless a write is under way: its end starts the next one."""
+        """Write into a journal what waits for that, unless a write is under way: the next one follows it."""
         journal = directory.journal
         if journal is None or journal.is_writing:
             return
@@ -175,9 +177,8 @@ class Syncs:
             else:
                 self._fail(partition, failure)
             self._call_waiting(partition)
-        self._start_write(directory)
-        if self._wanted_own:
-            self._start_own()
+        if directory.waiting or directory.voids:
+            self._written[directory] = None
 
     def _give_up(self, directory: DirectoryJournal) -> None:
         """Request syncs of own files instead of a write into a journal that failed."""
