@@ -214,6 +214,7 @@ asan: .venv/ready
 docs: .venv/ready
 	$(BIN)/python -m tools.settings_page > docs/settings.md
 	$(BIN)/python -m tools.groups_page
+	$(BIN)/python -m tools.metrics_page
 	$(BIN)/python -m tools.moving_pages
 	$(BIN)/python -m tools.keywords
 	$(BIN)/python -m tools.machines_page

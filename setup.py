@@ -10,6 +10,7 @@ from setuptools import Extension, setup
 
 KERNELS = (
     "net.kernel_links",
+    "net.kernel_meter",
     "net.kernel_schedule",
     "net.kernel_sync",
     "net.kernel_write",

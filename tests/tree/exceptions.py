@@ -14,6 +14,7 @@ FOR_TESTS: dict[str, str] = {
     "src/ottla/records/message_sets/legacy.py::write_message_set": "tests play clients of Kafka 0.8 to 0.10, with message sets",
     "src/ottla/wire/framing.py::decode_request": "the inverse of what clients use, for servers that tests play",
     "src/ottla/net/client/producer/blocking_producer.py::BlockingProducer.send_table": "users of `Producer` call it",
+    "src/ottla/monitoring/server.py::MetricsServer": "programs with a broker of their own use it",
     "src/ottla/kafka07/wire.py::encode_response": "the inverse of what is used, for tests of both",
 }
 """path::name -> why it is there though only tests, benchmarks and examples use it."""

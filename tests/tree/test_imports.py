@@ -109,7 +109,7 @@ def test_only_codecs_and_checksums_are_needed_beyond_the_standard_library() -> N
     found = [
         f"{source.path}:{line} imports {name}"
         for source in sources("src/ottla")
-        if source.package not in ("formats", "spark", "testing", "web", "console", "schema_registry")
+        if source.package not in ("formats", "spark", "testing", "web", "console", "monitoring", "schema_registry")
         and source.path not in own
         and not source.path.startswith(ZOOKEEPER)
         for line, name in source.imports_at_import()

@@ -78,6 +78,7 @@ from ottla.ports import Buffer, Clock, Disk, Loggers, Now, Registry, RegistryDam
 from ottla.registry.embedded_registry import EmbeddedRegistry
 
 if TYPE_CHECKING:
+    from ottla.broker.metrics.snapshots import Snapshots
     from ottla.broker.security.authentication import SaslListener
     from ottla.broker.security.proofs import Proofs
     from ottla.coord.consumer.assign import Assignor
@@ -141,6 +142,7 @@ class BrokerMachine:
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
         self.all_topics = AllTopics(self.image, self.partitions, self._describer)
+        self.client_metrics = ClientMetrics(self.image, self.settings_in_force, self.random_bytes)
         self._router = self._make_router(routes)
         self.routers = self._routers(first_dialect)
         self.forget = self.purgatory.forget
@@ -330,7 +332,7 @@ class BrokerMachine:
             Disk: self.disk,
             EmbeddedRegistry: self.embedded,
             Loggers: self._loggers,
-            ClientMetrics: ClientMetrics(self.image, self.settings_in_force, self.random_bytes),
+            ClientMetrics: self.client_metrics,
             Purgatory: self.purgatory,
             LongChecks: self.checks,
             Partitions: self.partitions,
@@ -474,6 +476,30 @@ class BrokerMachine:
         membership, settings = self.membership, self.settings_in_force
         leave = HandOver(self.node_id, lambda: membership.broker_epoch, self.channels, self.image, settings, self.scheduler)
         leave.begin(over)
+
+    def snapshots(self) -> Snapshots:
+        """Return a source of snapshots of the broker's metrics. Only here its modules are imported, as most brokers have none."""
+        from ottla.broker.metrics.broker_metrics import BROKER, MetricsContext
+        from ottla.broker.metrics.group_metrics import GROUPS
+        from ottla.broker.metrics.snapshots import Snapshots
+
+        context = MetricsContext(
+            self.partitions,
+            self.image,
+            self.controller,
+            self.membership,
+            self.groups,
+            self.transactions,
+            self.purgatory,
+            self.fetch_sessions,
+            self.client_metrics,
+            self.changes,
+            self.scheduler,
+        )
+        found = Snapshots(self.scheduler)
+        for declared in (BROKER, GROUPS):
+            found.add(declared.readers, context)
+        return found
 
     def receive(self, frame: Buffer, peer: Peer, now: Now, owned: bool = False) -> Answer | DelayedReply:
         """Serve one request frame (without its size) in the dialect of the peer's listener: see `Router.receive`."""

@@ -77,10 +77,15 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
             f"{root} has data of broker {last}, which would not be started: use --processes {last}, or move its partitions away "
             f"with `ottla cluster drain {last}` and remove {root / str(last)}."
         )
-    ports = [where.port + number for where in listen if where.port for number in range(count)]
+    firsts = [where.port for where in listen]
+    if options.metrics is not None:
+        from ottla.web.address import WebAddress
+
+        firsts.append(WebAddress.parse(options.metrics).port)
+    ports = [port + number for port in firsts if port for number in range(count)]
     if len(set(ports)) < len(ports) or max(ports, default=0) > 65535:
         raise SettingError(
-            f"Each of {count} brokers needs its own port, {count} in a row from each --listen: choose ports up to "
+            f"Each of {count} brokers needs its own port, {count} in a row from each --listen and --metrics: choose ports up to "
             f"{65536 - count} that are at least {count} apart."
         )
 
@@ -115,6 +120,8 @@ def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequ
         yield from ("--set", pair)
     for where in listen:
         yield from ("--listen", moved(where, number).text)
+    if options.metrics is not None:
+        yield from ("--metrics", _metrics_of(options.metrics, number))
     told = settings.advertised_listeners
     if told:
         shifted = ",".join(str(address._replace(port=address.port + number - 1)) for address in told)
@@ -122,6 +129,14 @@ def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequ
     for name, value in DEFAULTS.items():
         if name not in settings.given:
             yield from ("--set", f"{name}={value}")
+
+
+def _metrics_of(text: str, number: int) -> str:
+    """Return the address of the metrics of broker `number`: each broker has another port, and port 0 is a free one."""
+    from ottla.web.address import WebAddress
+
+    first = WebAddress.parse(text)
+    return str(replace(first, port=first.port + number - 1 if first.port else 0))
 
 
 def moved(where: Listen, number: int) -> Listen:

@@ -24,6 +24,7 @@ EXAMPLES = (
     ),
     Example("serve --data-dir data --listen 127.0.0.1:9092 --config broker.properties", "With the settings of a file."),
     Example("serve --data-dir data --listen 127.0.0.1:9092 --console 127.0.0.1:8080", "With the console's pages in a browser."),
+    Example("serve --data-dir data --listen 127.0.0.1:9092 --metrics 127.0.0.1:9404", "With metrics for Prometheus."),
 )
 
 
@@ -57,6 +58,12 @@ def build(command: Parser) -> None:
         help="run N brokers as processes of this host, with DIR/1 to DIR/N and a registry in DIR that they share; each --listen is "
         "the first of N ports in a row",
     )
+    command.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="also serve metrics for Prometheus over HTTP there, at /metrics; /health says whether the broker answers, and /ready "
+        "whether it is ready; with --processes, the first of N ports in a row (pip install 'ottla[console]')",
+    )
     command.add_argument("--supervised", action="store_true", help=argparse.SUPPRESS)  # set for a broker of `serve --processes`
     command.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a broker setting by Kafka's name")
     command.add_argument("--config", metavar="FILE", help="a properties file of broker settings, as Kafka's server.properties")
@@ -73,13 +80,12 @@ def build(command: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ottla.broker.settings import SettingError
     from ottla.cli.command.exits import MISUSED, fail
-    from ottla.cli.serve_console import console_of
     from ottla.net.startup import log_output
 
     log_output.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
     try:
         settings, listen = _wanted(options)
-        companions = [console_of(options)] if options.console is not None else []
+        companions = _companions(options)
         if options.processes is not None:
             from ottla.cli import processes
 
@@ -114,6 +120,22 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
     return 0
 
 
+def _companions(options: argparse.Namespace) -> list[Companion]:
+    """Return the servers that run beside the broker. Raises `SettingError`, and ValueError with a sentence."""
+    from ottla.cli.serve_console import console_of
+
+    found: list[Companion] = [] if options.console is None else [console_of(options)]
+    if options.metrics is not None:
+        from ottla.web.address import WebAddress
+        from ottla.web.extra import require_packages
+
+        require_packages("--metrics")
+        from ottla.monitoring.server import MetricsCompanion
+
+        found.append(MetricsCompanion(WebAddress.parse(options.metrics)))
+    return found
+
+
 def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     """Return the settings and the listeners of the broker.
 
@@ -122,7 +144,8 @@ def _wanted(options: argparse.Namespace) -> tuple[BrokerSettings, list[Listen]]:
     from ottla.broker.settings import BrokerSettings, SettingError
     from ottla.net.server.listeners import Listen
 
-    wanted = given(options.config, options.set) | _of_cluster(options)
+    measured = {} if options.metrics is None else {"ottla.metrics.enable": "true"}
+    wanted = measured | given(options.config, options.set) | _of_cluster(options)
     settings = BrokerSettings.parse(wanted)
     listen = [_with_release(Listen.parse(text), settings) for text in options.listen or ()]
     names = {where.name for where in listen} | {listener.name for listener in settings.listeners}

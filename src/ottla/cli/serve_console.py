@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ottla.net.server.listeners import Listen
+    from ottla.net.startup.start import Running
     from ottla.web.server import WebServer
 
 OPTION = "--console"
@@ -48,12 +49,12 @@ class ConsoleCompanion:
     def _server_of(self, app: Any) -> WebServer:
         return server_of(self._options, app, self._options.console, name="console", option=OPTION)
 
-    def start(self, listeners: Sequence[Listen]) -> str:
-        """Serve pages about the broker with these listeners. Return a line. Raises `CannotServe` and `SettingError`."""
+    def start(self, running: Running) -> str:
+        """Serve pages about the broker. Return a line. Raises `CannotServe` and `SettingError`."""
         from ottla.console.app import make_app
         from ottla.console.config import ConsoleConfig
 
-        config = ConsoleConfig({**client_of(listeners), **self._client}, self._options.console_read_only)
+        config = ConsoleConfig({**client_of(running.addresses), **self._client}, self._options.console_read_only)
         self._server = self._server_of(make_app(config)).start()
         return f"The console answers at {self._server.url}"
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import ottla
 from ottla.registry.generations import DIRECTORIES
@@ -34,6 +35,16 @@ def a_broker_serves_until_ctrl_c(world: HelpWorld) -> None:
             admin.create_topic("flights")
             partitions = 1 if world.line.endswith("9092") else 6
             assert len(admin.describe_topics("flights")["flights"].partitions) == partitions
+
+
+@example("serve --data-dir data --listen 127.0.0.1:9092 --metrics 127.0.0.1:9404")
+def a_broker_shows_metrics_beside_its_clients(world: HelpWorld) -> None:
+    world.words |= {"127.0.0.1:9092": "127.0.0.1:0", "127.0.0.1:9404": "127.0.0.1:0"}
+    with world.following(code=0) as command:
+        command.wait_for("/metrics\n")
+        place = command.text.partition("metrics are at ")[2].split()[0]
+        with urlopen(place, timeout=30) as page:
+            assert b"kafka_controller_kafkacontroller_activecontrollercount 1\n" in page.read()
 
 
 def stopped_broker() -> None:

@@ -91,6 +91,7 @@ class LargeFetch(Fetch):
     def encode(self, writer: ResponseWriter, now: Now) -> Ready:
         """Return the response that `read` wrote, and record that the client receives the session's id."""
         session = self._session
+        self._count_sent()
         if session is not None and not session.is_over:
             self._head.session_id = session.id
             self.context.sessions.touch(session, now.mono_ms)

@@ -54,6 +54,7 @@ class IncrementalFetch(Fetch):
             return None
         if session.epoch != self._epoch:  # another connection has continued the session
             return FetchResponse(error_code=INVALID_FETCH_SESSION_EPOCH, session_id=session.id)
+        self._count_sent()
         return FetchResponse(session_id=session.id, responses=self._report_changes(found))
 
     def _attempt_slowly(self, expired: bool) -> Steps[Reply]:
@@ -68,6 +69,7 @@ class IncrementalFetch(Fetch):
                 yield from budget.spend()
             self._end()
             if self.enough or expired or session.is_over:
+                self._count_sent()
                 return (yield from self._report_changes_slowly(found))
             yield from wait_for_change(purgatory, self.until_ms, wakes, purgatory.now().mono_ms - began.mono_ms)
             expired = purgatory.now().mono_ms >= self.until_ms

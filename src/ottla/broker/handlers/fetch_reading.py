@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.traffic import TopicTraffic
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.exemptions import replica_id
 from ottla.broker.replication.follower_fetches import Followers
@@ -105,6 +106,7 @@ class Fetch:
         "_left",
         "_looks",
         "_readable",
+        "_sent",
         "_unknown",
         "body",
         "context",
@@ -142,7 +144,10 @@ class Fetch:
         self._begin()
         topics = [self._topic(topic) for topic in self.body.topics]
         self._end()
-        return self._answer(FetchResponse(responses=topics), now) if self.enough or expired or not topics else None
+        if not (self.enough or expired or not topics):
+            return None
+        self._count_sent()
+        return self._answer(FetchResponse(responses=topics), now)
 
     def _answer(self, response: FetchResponse, now: Now) -> Reply:
         """Return the data in a format of the request's version."""
@@ -169,11 +174,22 @@ class Fetch:
             self._left = self.context.quotas.readable(self.request.peer.principal, self.request.client_id, self._left)
         self.size = self._unknown = self._check_cost = 0
         self.enough = False
+        self._sent: list[tuple[TopicTraffic, int]] = []
         self._looks += 1
 
     def _end(self) -> None:
         if self.size >= self.body.min_bytes or self._left <= 0 or (self._unknown and self._unknown == self._count()):
             self.enough = True
+
+    def _count_sent(self) -> None:
+        """Count the records of the last reading as sent."""
+        if self.replica_id < 0:
+            for traffic, size in self._sent:
+                traffic.fetches += 1
+                traffic.bytes_out += size
+        else:
+            for traffic, size in self._sent:
+                traffic.replication_bytes_out += size
 
     def _count(self) -> int:
         return sum(len(topic.partitions) for topic in self.body.topics)
@@ -223,6 +239,7 @@ class Fetch:
         if sought and not partition.log.log_start_offset <= part.fetch_offset <= partition.log.log_end_offset:
             error_code = OFFSET_OUT_OF_RANGE
         if error_code:
+            partition.traffic.failed_fetches += 1
             return self._error_data(part, error_code)
         return self._records(partition, part) if followers is None else self._of_replica(partition, part, followers, diverging)
 
@@ -284,6 +301,7 @@ class Fetch:
                 may_check=self._check_cost < MOST_COST,
             )
         except StorageFailed as failure:
+            partition.traffic.failed_fetches += 1
             data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._supported_error(KAFKA_STORAGE_ERROR)
             self.enough = True
             return
@@ -297,6 +315,7 @@ class Fetch:
                     for entry in partition.log.aborted_transactions(part.fetch_offset, until)
                 ]
             self.size += found.size
+            self._sent.append((partition.traffic, found.size))
             self._left = max(0, self._left - found.size)
 
     def _nobodys(self, part: Asked, error_code: int) -> PartitionData:

@@ -56,7 +56,10 @@ def check_part(
     if checked is None:
         return None
     batch, header, refused = checked
-    return refused_part(data.index, refused) if refused is not None else (data.index, partition, partition.config, batch, (header,))
+    if refused is not None:
+        partition.traffic.failed_produces += 1
+        return refused_part(data.index, refused)
+    return data.index, partition, partition.config, batch, (header,)
 
 
 def internal_error(request: Request[ProduceRequest]) -> int:
@@ -102,8 +105,13 @@ def append_part(looked: Looked, request: Request[ProduceRequest], unsynced: Unsy
     if acks_all and partition.replicas is not None and (error_code := partition.acks_error()):
         return error_response(index, error_code)
     appended = partition.append(records, headers, request.now, writer=request.peer)
+    traffic = partition.traffic
     if appended.error_code:
+        traffic.failed_produces += 1
         return error_response(index, appended.error_code)
+    traffic.produces += 1
+    traffic.messages_in += appended.last_offset + 1 - appended.base_offset
+    traffic.bytes_in += len(records)
     response = PartitionResponse(
         index=index,
         base_offset=appended.base_offset,

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Protocol
 
 from ottla.broker.failures import Changes
+from ottla.broker.partitions.traffic import UNCOUNTED
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.log.config import FOREVER, LOG_APPEND_TIME
@@ -126,6 +127,7 @@ class Partition:
         "role",
         "topic",
         "topic_id",
+        "traffic",
     )
 
     def __init__(
@@ -166,6 +168,7 @@ class Partition:
         self._want_sync = want_sync
         self._want_name = want_name
         self._flush = flush
+        self.traffic = UNCOUNTED
         self._waiting: list[Wait] | tuple[()] = ()  # thousands of partitions are idle: they share the empty tuple
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from ottla.broker.partitions.journals import NO_JOURNAL, JournalLimits
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.syncs import Syncs
+from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.scheduler import Countdown, Scheduler
 from ottla.log.errors import Unfinished, Vanished
 from ottla.log.log import Damaged, Log, LogConfig
@@ -62,6 +63,7 @@ class Partitions:
         self.directories = directories or LogDirectories(disk)
         self.checkpoints = Checkpoints(disk, scheduler)
         self.producers = ProducerShares()
+        self.traffic = Traffic()
         self.syncs = Syncs(disk, clock, scheduler, self.checkpoints.has_vanished, self.directories, journal)
         self._disk = disk
         self._clock = clock
@@ -115,6 +117,7 @@ class Partitions:
         """
         self._changes.made = True
         partition = self._partition(topic, index, topic_id, config)
+        partition.traffic = self.traffic.of(topic)
         self._topics.setdefault(topic, {})[index] = partition
         if not self._is_opened(partition, now, clean=clean):
             self._unopened[partition] = clean
@@ -235,6 +238,7 @@ class Partitions:
         partition = self._topics.get(topic, {}).pop(index, None)
         if not self._topics.get(topic):
             self._topics.pop(topic, None)
+            self.traffic.forget(topic)
         name = f"{topic}-{index}"
         are_gone = self.drop_copies(name)
         if partition is None or partition.offline is not None:

@@ -378,6 +378,7 @@ class Replica(Partition):
         self._changes.made = True
         self._touched[self] = None
         self.log.append_as_follower(records[begin:size], found, now)
+        self.traffic.replication_bytes_in += size - begin
         if self.log.unnamed is not None:
             self._want_name(self)
         if self._has_flush_settings:

@@ -156,6 +156,10 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._operations)
 
+    def count(self, is_counted: Callable[[Callable[[Now, bool], Reply | None]], bool]) -> int:
+        """Return the number of operations for whose `try_complete` a function returns True."""
+        return sum(is_counted(operation.try_complete) for operation in self._operations.values())
+
     def watch(self, operation: DelayedOperation, encode: Encode) -> DelayedReply:
         """Keep an operation until it completes, and return its delayed reply."""
         delayed = DelayedReply(blocking=operation.blocking)

@@ -125,6 +125,19 @@ class ServerSettings(SettingsOf):
         "Memory for the last metrics that each client has pushed; beyond it, the oldest are dropped.",
         check=at_least(0),
     )
+    ottla_metrics_enable = Setting(
+        BOOLEAN,
+        False,
+        "Whether requests and syncs are measured for metrics; ottla serve --metrics sets it. Records are always counted.",
+    )
+    ottla_slow_request_ms = Setting(
+        LONG,
+        0,
+        "Requests that take longer than this are logged with their stages, up to ten a second; 0 logs none. Waits for data or for "
+        "other members do not count. A change takes effect for new connections.",
+        check=at_least(0),
+        dynamic=True,
+    )
     ottla_listener_releases = Setting(
         RELEASES,
         (),

@@ -94,11 +94,15 @@ class View07:
 
     def append(self, runs: Sequence[Run07], now: Now) -> int:
         """Append runs of messages from a client of 0.7, up to the first that fails. Return 0, or today's error code for it."""
-        positions = self._positions
+        positions, traffic = self._positions, self.partition.traffic
         for run in runs:
             appended = self.partition.append(run.batch, (run.header,), now)
             if appended.error_code:
+                traffic.failed_produces += 1
                 return appended.error_code
+            traffic.produces += 1
+            traffic.messages_in += appended.last_offset + 1 - appended.base_offset
+            traffic.bytes_in += len(run.batch)
             positions.note(read_header(run.batch), run.kind, run.size, run.kept)
         if positions.wants_sync:
             self.partition.want_sync()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ottla.coord.consumer.assign import Assignor
     from ottla.net.process.broker_keywords import BrokerKeywords
+    from ottla.net.server.metrics_source import MetricsSource
 
 MOST_PORT = 65_535
 
@@ -128,6 +129,15 @@ class Broker:
         """Return the number of requests that were refused since the start because of a bug in Ottla. The log has each exception."""
         running = self._running
         return 0 if running is None else running.server.door.unexpected
+
+    def metrics(self) -> MetricsSource:
+        """Return a source of the running broker's metrics, which any thread may use until the broker stops.
+
+        Requests and syncs are measured only with `ottla_metrics_enable=True`. Raises the exceptions of `address`.
+        """
+        _, running = self.address, self._running
+        assert running is not None, "it has an address"
+        return running.metrics()
 
     @property
     def data_dir(self) -> str | None:

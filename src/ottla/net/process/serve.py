@@ -34,11 +34,10 @@ SIGNALLED = 128
 class Companion(Protocol):
     """A server beside the broker, on a thread of its own, such as the console. Both methods are called on other threads.
 
-    `start` gets the broker's listeners with their actual ports, and returns a line about the start. Its exception stops the
-    broker, and `serve` raises it.
+    `start` gets the started broker, and returns a line about the start. Its exception stops the broker, and `serve` raises it.
     """
 
-    def start(self, listeners: Sequence[Listen]) -> str: ...
+    def start(self, running: Running) -> str: ...
 
     def stop(self) -> None: ...
 
@@ -106,7 +105,7 @@ async def _serve(
 
 async def _start(companion: Companion, running: Running, beside: AsyncExitStack) -> str:
     """Start a companion, and let `beside` stop it. Return its line."""
-    line = await asyncio.to_thread(companion.start, running.addresses)
+    line = await asyncio.to_thread(companion.start, running)
     beside.push_async_callback(asyncio.to_thread, companion.stop)
     return line
 

@@ -397,7 +397,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             (self._owner.unheard.discard if has_room else self._owner.unheard.add)(self)
             (self._transport.resume_reading if has_room else self._transport.pause_reading)()
 
-    def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:
+    def _serve(self, frame: memoryview, now: Now, owned: bool) -> Answer | DelayedReply:
         answer = self._door.receive(frame, self.peer, now, owned)
         if isinstance(answer, DelayedReply):
             answer.ready = self._ready
@@ -411,6 +411,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outbox.held += answered.size
         else:
             self._put(answer)
+        return answer
 
     # --- replies out
 

@@ -8,13 +8,14 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.quotas.client_quotas import Client
+from ottla.broker.releases import Dialect
 from ottla.broker.security.principals import ANONYMOUS, rules
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Peer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ottla.net.security.tls import ListenerTls
+    from ottla.net.server.request_meters import RequestMeters
 
 log = logging.getLogger("ottla.net")
 
@@ -96,6 +98,8 @@ class Server:
         self._limits = ConnectionLimits(
             broker.settings_in_force, most_connections, self._make_room, broker.image.quotas, lambda: broker.clock.now().mono_ms
         )
+        self.meters: RequestMeters | None = None
+        """The durations of requests; None if they are not measured."""
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms: int | None = None
@@ -108,6 +112,8 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
         self._next_look: asyncio.TimerHandle | None = None
         broker.quotas.told.append(self._measure)
+        self._choose_meters()
+        broker.settings_in_force.told.append(self._choose_meters)
 
     def start(self, *, clean: bool, was_killed: bool = False) -> None:
         """Start the broker, and arm a timer for its deadlines, even if no request ever arrives.
@@ -140,11 +146,42 @@ class Server:
                     raise
             else:
                 break
-        connection = partial(ServerConnection, self, self.door, self.broker.clock, where)
+        connection = partial(self._new_connection, where)
         limits = self._limits.of(where.name)
         acceptors = [Acceptor(self._loop, listener, connection, limits, secure) for listener in listeners]
         self._acceptors += acceptors
         return acceptors[0].address
+
+    def _new_connection(self, where: Listen, host: str) -> ServerConnection:
+        """Return the protocol of an accepted connection."""
+        if self.meters is None or where.release.dialect is not Dialect.VERSIONED:
+            return ServerConnection(self, self.door, self.broker.clock, where, host)
+        from ottla.net.server.measured_connection import MeasuredConnection
+
+        return MeasuredConnection(self, self.door, self.broker.clock, where, host, self.meters)
+
+    def _choose_meters(self) -> None:
+        """Measure the requests of new connections if the settings require it, and log slow requests."""
+        settings = self.broker.settings
+        if self.meters is None and (settings.ottla_metrics_enable or settings.ottla_slow_request_ms):
+            from ottla.net.server.request_meters import RequestMeters
+
+            self.meters = RequestMeters()
+        if self.meters is not None:
+            self.meters.slow_ns = settings.ottla_slow_request_ms * 1_000_000 or None
+
+    @property
+    def is_listening(self) -> bool:
+        return bool(self._acceptors) and not self._is_closed and self.door.failure is None
+
+    @property
+    def accepted(self) -> int:
+        """Return the number of connections since the start."""
+        return self._count
+
+    def connections_by_listener(self) -> Iterator[str]:
+        """Yield the listener's name of each open connection."""
+        return (connection.where.name for connection in tuple(self._connections))
 
     def _securely(self, where: Listen) -> Secure[ServerConnection]:
         from ottla.net.security.tls import ListenerTls, principal_of

@@ -42,6 +42,7 @@ from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 if TYPE_CHECKING:
     from ottla.coord.consumer.assign import Assignor
+    from ottla.net.server.metrics_source import MetricsSource
     from ottla.net.startup.cluster_start import ClusterPlace
 
 log = logging.getLogger("ottla.net")
@@ -77,6 +78,7 @@ class Running:
         self._proofs = proofs
         self._registry07: Closable | None = None
         self._stopped = False
+        self._loop = asyncio.get_running_loop()
         self._looked_at_opens: int | None = None
         self._check_periodically()
 
@@ -93,6 +95,15 @@ class Running:
         except (OSError, UnicodeError) as error:
             raise cannot_listen(where, error) from error
         self.addresses.append(replace(where, host=host, port=port))
+
+    def metrics(self) -> MetricsSource:
+        """Return a source of the broker's metrics for other threads than the broker's. Only these may call this method."""
+        from ottla.net.server.metrics_source import MetricsSource
+
+        async def make() -> MetricsSource:
+            return MetricsSource(self.server, self._loop, self._disk)
+
+        return asyncio.run_coroutine_threadsafe(make(), self._loop).result()
 
     def register07(self, posts: Posts) -> None:
         """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured for them. Raises `SettingError`."""
@@ -256,7 +267,9 @@ def _start_machine(
             share = shares(settings.ottla_max_open_files)
             log_dirs, most = directory.log_dirs, share.files
             reserve = directory.reserve
-            disk = RealDisk(directory.path, posts, max_open_files=most, reserve=reserve, log_dirs=log_dirs, watch=posts.watch)
+            disk = _kind_of_disk(settings)(
+                directory.path, posts, max_open_files=most, reserve=reserve, log_dirs=log_dirs, watch=posts.watch
+            )
             held.callback(disk.close)
             cluster: ClusterPorts | Registry = open_registry(directory.path, disk) if place is None else place.ports
             registry = cluster.registry if isinstance(cluster, ClusterPorts) else cluster
@@ -296,6 +309,15 @@ def _start_machine(
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
+
+
+def _kind_of_disk(settings: BrokerSettings) -> type[RealDisk]:
+    """Return the class of the disk: one that measures its syncs if the settings require metrics."""
+    if not settings.ottla_metrics_enable:
+        return RealDisk
+    from ottla.net.disk.measured_disk import MeasuredDisk
+
+    return MeasuredDisk
 
 
 def _found(share: Shares) -> dict[str, str]:

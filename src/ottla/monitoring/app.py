@@ -1,0 +1,104 @@
+"""The pages /metrics, /health and /ready of one broker, as an ASGI application.
+
+A broker that does not answer within a few seconds costs the page one sentence and the status 503, and nothing waits any longer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Final, TypeVar
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from ottla.broker.metrics.declaration import MetricRows
+from ottla.broker.metrics.prometheus_text import negotiate, render
+from ottla.net.server.exception_boundary import BrokerFailed
+from ottla.net.server.metrics_source import MetricsSource
+
+PATIENCE_S: Final = 8.0
+"""The time, in s, for a snapshot: less than the ten seconds that Prometheus waits for a scrape by default."""
+ANSWER_S: Final = 5.0
+"""The time, in s, in which the broker's thread must answer to be healthy."""
+ENDED: Final = "The broker has ended because of a bug in it: see its log, and start it again."
+INDEX: Final = "The metrics are at /metrics. /health says whether the broker answers, /ready whether it serves clients.\n"
+
+T = TypeVar("T")
+
+
+class Unanswered(Exception):
+    """The broker did not answer. The message is a sentence."""
+
+
+class MonitoringPages:
+    """The pages of one broker."""
+
+    def __init__(self, source: MetricsSource, *, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S) -> None:
+        self._source = source
+        self._patience_s = patience_s
+        self._answer_s = answer_s
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self.index),
+            Route("/metrics", self.metrics),
+            Route("/health", self.health),
+            Route("/ready", self.ready),
+        ]
+
+    async def index(self, request: Request) -> Response:
+        return PlainTextResponse(INDEX)
+
+    async def metrics(self, request: Request) -> Response:
+        """Return all metrics, as text of Prometheus or OpenMetrics."""
+        content_type = negotiate(request.headers.get("accept", ""))
+        try:
+            rows = await self._wait(self._source.snapshot(), self._patience_s)
+        except Unanswered as why:
+            return PlainTextResponse(f"{why}\n", 503)
+        return Response(await render_all(rows, content_type), headers={"content-type": content_type})
+
+    async def health(self, request: Request) -> Response:
+        """Return 200 if the process lives and the broker's thread answers, else 503: then it must be started again."""
+        try:
+            late_s = await self._wait(self._source.answer(), self._answer_s)
+        except Unanswered as why:
+            return JSONResponse({"status": "down", "reasons": [str(why)]}, 503)
+        return JSONResponse({"status": "up", "answered_after_ms": round(late_s * 1000, 3)})
+
+    async def ready(self, request: Request) -> Response:
+        """Return 200 if the broker serves clients: it listens, its partitions are online, and it is registered. Else return 503."""
+        try:
+            found = await self._wait(self._source.readiness(), self._answer_s)
+        except Unanswered as why:
+            return JSONResponse({"status": "not ready", "reasons": [str(why)]}, 503)
+        facts = {"partitions": found.partitions, "offline": list(found.offline)}
+        if found.is_ready:
+            return JSONResponse({"status": "ready", **facts})
+        return JSONResponse({"status": "not ready", "reasons": list(found.reasons), **facts}, 503)
+
+    async def _wait(self, future: Future[T], timeout_s: float) -> T:
+        """Wait for an answer of the broker. Raises `Unanswered`."""
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), timeout_s)
+        except TimeoutError:
+            raise Unanswered(f"The broker's thread did not answer within {timeout_s:g} s: see its log.") from None
+        except BrokerFailed:
+            raise Unanswered(ENDED) from None
+
+
+async def render_all(rows: MetricRows, content_type: str) -> bytes:
+    """Return the text of all metrics. Between its pieces other threads can run, above all the broker's."""
+    pieces: list[str] = []
+    for piece in render(rows, content_type):
+        pieces.append(piece)
+        await asyncio.sleep(0)  # the selector releases Python's lock
+    return "".join(pieces).encode()
+
+
+def make_app(source: MetricsSource) -> Starlette:
+    """Return the application with the pages of a broker."""
+    return Starlette(routes=MonitoringPages(source).routes())
