@@ -19,6 +19,7 @@ def broker() -> Iterator[ottla.Broker]:
     with ottla.Broker() as broker:
         with ottla.Admin(broker.address) as admin:
             admin.create_topic("flights", 3)
+            admin.create_topic("pushed", 1)
             admin.alter_group_offsets("tool", {("flights", 0): 4, ("flights", 1): 0})
             admin.alter_group_offsets("query", {("flights", 0): ottla.OffsetAndMetadata(2, "ottla-spark")})
             admin.alter_group_offsets("spark-kafka-source-1-driver-0", {("flights", 0): 2})
@@ -160,7 +161,7 @@ def test_clients_that_push_metrics_are_shown(client: httpx.Client, broker: ottla
     with ottla.Admin(broker.address) as admin:
         admin.alter_configs(ottla.ConfigResource.client_metrics("all"), set={"metrics": "*", "interval.ms": "100"})
         with ottla.Producer(broker.address, client_id="pusher") as producer:
-            producer.send("flights", value=b"x").result(10)
+            producer.send("pushed", value=b"x").result(10)
             eventually(lambda: any(each["bytes"] for each in read(client, "/clients?q=pusher")["clients"]))
             (row,) = read(client, "/clients?q=pusher")["clients"]
             metrics = read(client, f"/clients/{row['instance']}")["metrics"]["value"]
