@@ -101,3 +101,20 @@ def test_a_full_disk_lets_nothing_be_written_behind_gaps_that_the_start_could_no
     assert before[: len(found)] == found
     disk.crash(Random(1))
     assert stored_records(Log.open(disk, "t-0", CONFIG, NOW, is_journaled=True)) == before
+
+
+def test_a_producer_whose_batches_a_power_cut_took_from_the_middle_of_a_young_compacted_log_may_send_them_again() -> None:
+    disk = CutDisk()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    lost = build([b"key"], [b"v" * 200], NOW.wall_ms, producer_id=1, producer_epoch=0, base_sequence=0)
+    append(log, bytearray(lost))
+    while len(log.segments) < 3:
+        append(log, build([b"other"], [b"v" * 90], NOW.wall_ms))
+    log.close()
+    for name in (COMPACTED_SEGMENTS, "00000000000000000000.log"):
+        disk.open(f"t-0/{name}").truncate(0)
+        disk.open(f"t-0/{name}").sync()
+    log = Log.open(disk, "t-0", CONFIG, NOW)
+    assert stored_records(log)
+    answer = append(log, bytearray(lost))
+    assert (answer.error_code, answer.duplicate, answer.base_offset) == (0, False, log.log_end_offset - 1)

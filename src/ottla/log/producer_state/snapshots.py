@@ -82,20 +82,20 @@ def load_producers(
     path: str,
     offsets: list[int],
     segments: Sequence[Segment],
-    log_end_offset: int,
+    end_offset: int,
     most: int,
     names: Collection[str] | None = None,
 ) -> Producers:
     """Restore the state at the log's end from the newest valid snapshot and the headers of the batches after the snapshot.
 
-    The replay applies the limit of `most` producers, as the appends did. Unusable snapshots (torn, or beyond the log's end) are
+    The replay applies the limit of `most` producers, as the appends did. Unusable snapshots (torn, or beyond `end_offset`) are
     removed. `names` are the directory's files, if they are known. Raises `StorageFailed`.
     """
-    beyond = [offset for offset in offsets if offset > log_end_offset]
+    beyond = [offset for offset in offsets if offset > end_offset]
     if beyond:
         remove_snapshots(disk, path, offsets, unwanted=beyond)
         disk.sync_dir(path)  # or a crash could bring one back that describes batches written since
-        if any(offset > log_end_offset for offset in offsets):
+        if any(offset > end_offset for offset in offsets):
             raise StorageFailed(path, "snapshots of producers beyond the end of the log cannot be removed; repair the disk.")
     for offset in reversed(list(offsets)):
         loaded = Producers.decode(disk.read_file(f"{path}/{file_name(offset, SNAPSHOT)}"))

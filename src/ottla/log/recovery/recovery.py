@@ -106,6 +106,7 @@ class Opening:
         self._ended_transactions = False
         self._is_strange = False
         self._changed = ""
+        self._first_gap = ENDLESS
         self._compacted: set[Compact] | None = None
 
     def run(
@@ -159,9 +160,9 @@ class Opening:
         most = self.config.ottla_max_producer_ids
         found.aborted.check(found.segments, self._names, found.snapshots, most, clean=self.clean)
         self._rebuild_aborted()
-        found.producers = load_producers(
-            self.disk, self.path, found.snapshots, found.segments, found.log_end_offset, most, self._names
-        )
+        # A power cut may have made the gap: a snapshot behind it may have producers' batches that are lost, and are sent again.
+        end = min(found.log_end_offset, self._first_gap)
+        found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, end, most, self._names)
         return found
 
     def _rebuild_aborted(self) -> None:
@@ -387,6 +388,7 @@ class Opening:
         if follows <= next_offset or next_offset < self.recovery_point:
             return follows < next_offset
         if self.config.compacts and self._is_strange:
+            self._first_gap = min(self._first_gap, next_offset if follows > next_offset else ENDLESS)
             return False
         return not are_known(read_gaps(self.disk, self.path), next_offset, follows)
 
