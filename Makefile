@@ -99,16 +99,20 @@ siege: .venv/ready
 	$(BIN)/python -m tests.siege --seconds $(SIEGE_SECONDS)
 
 torture: .venv/ready
-	$(BIN)/python -m tests.torture.kills --rounds 200
+	$(BIN)/python -m tests.torture.kills --rounds 120
+	$(BIN)/python -m tests.torture.kills --rounds 50 --seed 1 --journal-bytes 65536
+	$(BIN)/python -m tests.torture.kills --rounds 30 --seed 2 --journal-bytes 67108864
 
 # As root on Linux: the page cache is dropped after each kill, and a disk of the broker's own loses power.
 torture-power: .venv/ready
 	$(BIN)/python -m tests.torture.kills --rounds 50 --drop-caches
-	$(BIN)/python -m tests.torture.power_cuts --rounds 100
+	$(BIN)/python -m tests.torture.power_cuts --rounds 50
+	$(BIN)/python -m tests.torture.power_cuts --rounds 30 --seed 1 --journal-bytes 65536
+	$(BIN)/python -m tests.torture.power_cuts --rounds 20 --seed 2 --journal-bytes 67108864
 
 torture-groups: .venv/ready
-	$(BIN)/python -m tests.torture.groups --seconds 60
-	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed
+	$(BIN)/python -m tests.torture.groups --seconds 60 --journal-bytes 65536
+	$(BIN)/python -m tests.torture.groups --seconds 60 --mixed --journal-bytes 67108864
 
 # Eight threads that call, close, wake up and fork blocking clients in random order; TORTURE_SECONDS=600 unless given.
 TORTURE_SECONDS ?= 600
@@ -117,8 +121,8 @@ torture-threads: .venv/ready
 
 # Broker and copiers killed in turn, with a group of either protocol: some ten minutes on two cores with nothing else to do.
 torture-transactions: .venv/ready
-	$(BIN)/python -m tests.torture.transactions --rounds 200
-	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer
+	$(BIN)/python -m tests.torture.transactions --rounds 200 --journal-bytes 65536
+	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer --journal-bytes 67108864
 
 # Ottla's own producers, members of groups of both protocols and copiers with transactions, killed in turn with their broker.
 torture-clients: .venv/ready

@@ -148,7 +148,7 @@ MISTAKES = {
     "loses a marker": Mistake("nothing hangs", MarkerAppender, "append", lose_a_marker),
     "commits what is aborted": Mistake("only what is committed", markers, "marker", commit_what_is_aborted),
     "writes markers before the end is kept": Mistake(
-        "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 101
+        "whole or not at all", PartitionLog, "when_durable", carry_orders_out_at_once, 200
     ),
     "adds partitions for any epoch": Mistake("fenced for good", machine, "_membership_error", any_epoch, 4),
     "gives all transactions one epoch": Mistake("soon done", Transaction, "prepare", one_epoch_for_all, 4),

@@ -34,6 +34,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment
 from ottla.wire.errors import NONE
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
+from tests.torture import kills
 from tests.torture.groups_member import GROUP, KINDS, TOPIC
 
 PARTITIONS = 40
@@ -243,10 +244,10 @@ def settled(looks: Looks, load: Load, group: Group) -> bool:
     return False
 
 
-def torture(home: Path, kinds: list[str], seconds: float, seed: int) -> Tortured:
+def torture(home: Path, kinds: list[str], seconds: float, seed: int, journal_bytes: int = kills.JOURNAL_BYTES) -> Tortured:
     """Start a broker, its load and a member of each of `kinds`; kill; see what is left."""
     result, choice = Tortured(), random.Random(seed)
-    with BrokerProcess(home / "data", SETTINGS) as broker:
+    with BrokerProcess(home / "data", SETTINGS | kills.journal_settings(journal_bytes)) as broker:
         load, looks = Load(broker.address), Looks(broker.address)
         load.start()
         looks.start()
@@ -289,9 +290,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="how long members and broker are killed")
     parser.add_argument("--seed", type=int, default=0, help="of who is killed, and when")
     parser.add_argument("--mixed", action="store_true", help="members of the consumer group protocol too, in the same group")
+    kills.add_journal_option(parser)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as home:
-        result = torture(Path(home), members(chosen.members, mixed=chosen.mixed), chosen.seconds, chosen.seed)
+        kinds = members(chosen.members, mixed=chosen.mixed)
+        result = torture(Path(home), kinds, chosen.seconds, chosen.seed, chosen.journal_bytes)
     print(f"{result.member_kills} members and {result.broker_kills} brokers killed, {result.records} records, {result.looks} looks")
     print(
         "what clients were refused meanwhile:", ", ".join(f"{name} {count}" for name, count in result.refused.items()) or "nothing"

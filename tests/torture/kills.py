@@ -28,7 +28,8 @@ from ottla.testing.process import BrokerProcess, DidNotStart
 
 TOPIC = "tortured"
 PARTITIONS = 3
-SETTINGS = {"num.partitions": PARTITIONS, "log.segment.bytes": 1 << 20}
+SETTINGS: dict[str, object] = {"num.partitions": PARTITIONS, "log.segment.bytes": 1 << 20}
+JOURNAL_BYTES = 1 << 20
 PROGRESS_TIMEOUT_S = 20
 """How long producers may need until the first records are acknowledged that they retry on a broker started anew."""
 
@@ -189,10 +190,18 @@ def drop_caches() -> None:
     Path("/proc/sys/vm/drop_caches").write_text("3", encoding="ascii")
 
 
-def torture(directory: Path, rounds: int, seed: int, limit_s: float, end: Ending = kill, log_path: Path | None = None) -> Tortured:
+def torture(
+    directory: Path,
+    rounds: int,
+    seed: int,
+    limit_s: float,
+    end: Ending = kill,
+    log_path: Path | None = None,
+    journal_bytes: int = JOURNAL_BYTES,
+) -> Tortured:
     """Kill a broker `rounds` times; fewer if `limit_s` is over. `end` kills it and starts it again."""
     choice, started, kills, lives = random.Random(seed), time.monotonic(), 0, 0
-    with BrokerProcess(directory / "data", SETTINGS, log_path=log_path) as broker:
+    with BrokerProcess(directory / "data", SETTINGS | journal_settings(journal_bytes), log_path=log_path) as broker:
         loads = [Load(f"producer-{number}", broker.address) for number in range(2)]
         for load in loads:
             load.start()
@@ -215,7 +224,19 @@ def rounds_parser(program: str, what: str) -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=200, help=f"how often the broker is {what}")
     parser.add_argument("--seed", type=int, default=0, help="of the moments at which that happens")
     parser.add_argument("--seconds", type=float, default=900, help="end after so long, and say so")
+    add_journal_option(parser)
     return parser
+
+
+def add_journal_option(parser: argparse.ArgumentParser) -> None:
+    """Add the size of the journal's files: the least, so that they are used again all the time, up to that of a served broker."""
+    sizes = "65536 uses them again all the time, 67108864 is that of a served broker"
+    parser.add_argument("--journal-bytes", type=int, default=JOURNAL_BYTES, help=f"of each file of the broker's journal: {sizes}")
+
+
+def journal_settings(journal_bytes: int) -> dict[str, object]:
+    """Return the setting for the size of the journal's files."""
+    return {"ottla.journal.bytes": journal_bytes}
 
 
 def main() -> int:
@@ -225,9 +246,15 @@ def main() -> int:
     end = partial(kill, between=drop_caches) if chosen.drop_caches else kill
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as directory:
-        done = torture(Path(directory), chosen.rounds, chosen.seed, chosen.seconds, end)
-    again = f"python -m tests.torture.kills --rounds {chosen.rounds} --seed {chosen.seed}"
-    return report(done, "kills", time.monotonic() - started, chosen.rounds, again + " --drop-caches" * chosen.drop_caches)
+        done = torture(Path(directory), chosen.rounds, chosen.seed, chosen.seconds, end, journal_bytes=chosen.journal_bytes)
+    again = command("kills", chosen) + " --drop-caches" * chosen.drop_caches
+    return report(done, "kills", time.monotonic() - started, chosen.rounds, again)
+
+
+def command(program: str, chosen: argparse.Namespace) -> str:
+    """Return the command that repeats what was chosen."""
+    options = f"--rounds {chosen.rounds} --seed {chosen.seed} --journal-bytes {chosen.journal_bytes}"
+    return f"python -m tests.torture.{program} {options}"
 
 
 def report(done: Tortured, what: str, took_s: float, rounds: int, again: str) -> int:

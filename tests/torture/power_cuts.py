@@ -18,7 +18,10 @@ from pathlib import Path
 from ottla.net.startup.data_directory import BOOT
 from ottla.testing.process import BrokerProcess
 from tests.torture.forgetful_disk import ForgetfulDisk, NotHere
-from tests.torture.kills import Tortured, report, rounds_parser, torture
+from tests.torture.kills import JOURNAL_BYTES, Tortured, command, report, rounds_parser, torture
+
+LEAST_DISK_BYTES, ROOM = 512 << 20, 16
+"""The size of the disk, and how many times a file of the journal it has room for: a broker makes none where that is short."""
 
 
 def cut_power(disk: ForgetfulDisk, broker: BrokerProcess, choice: random.Random) -> int:
@@ -31,10 +34,10 @@ def cut_power(disk: ForgetfulDisk, broker: BrokerProcess, choice: random.Random)
     return 1
 
 
-def torture_by_power_cuts(directory: Path, rounds: int, seed: int, limit_s: float) -> Tortured:
+def torture_by_power_cuts(directory: Path, rounds: int, seed: int, limit_s: float, journal_bytes: int = JOURNAL_BYTES) -> Tortured:
     """Cut the power of a broker's disk `rounds` times; fewer if `limit_s` is over. Raises `NotHere`."""
-    with ForgetfulDisk(directory) as disk:
-        return torture(disk.path, rounds, seed, limit_s, partial(cut_power, disk), directory / "broker.log")
+    with ForgetfulDisk(directory, size_bytes=max(LEAST_DISK_BYTES, ROOM * journal_bytes)) as disk:
+        return torture(disk.path, rounds, seed, limit_s, partial(cut_power, disk), directory / "broker.log", journal_bytes)
 
 
 def main() -> int:
@@ -42,12 +45,11 @@ def main() -> int:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as directory:
         try:
-            done = torture_by_power_cuts(Path(directory), chosen.rounds, chosen.seed, chosen.seconds)
+            done = torture_by_power_cuts(Path(directory), chosen.rounds, chosen.seed, chosen.seconds, chosen.journal_bytes)
         except NotHere as reason:
             print(f"skipped: {reason}")
             return 0
-    again = f"python -m tests.torture.power_cuts --rounds {chosen.rounds} --seed {chosen.seed}"
-    return report(done, "power cuts", time.monotonic() - started, chosen.rounds, again)
+    return report(done, "power cuts", time.monotonic() - started, chosen.rounds, command("power_cuts", chosen))
 
 
 if __name__ == "__main__":

@@ -305,10 +305,20 @@ def settle(address: str, copiers: Copiers, ends: dict[int, int]) -> list[str]:
     return []
 
 
-def torture(home: Path, slots: list[tuple[str, str]], *, rounds: int, seed: int, limit_s: float, peer: str = "ottla") -> Tortured:
+def torture(
+    home: Path,
+    slots: list[tuple[str, str]],
+    *,
+    rounds: int,
+    seed: int,
+    limit_s: float,
+    peer: str = "ottla",
+    journal_bytes: int = kills.JOURNAL_BYTES,
+) -> Tortured:
     """Start a broker, its load and a copier for each of `slots` (kind, group protocol); kill; judge. Raises `Unavailable`."""
     result, choice = Tortured(), random.Random(seed)
-    patient = BrokerProcess(home / "data", SETTINGS, start_timeout_s=START_TIMEOUT_S)
+    settings = SETTINGS | kills.journal_settings(journal_bytes)
+    patient = BrokerProcess(home / "data", settings, start_timeout_s=START_TIMEOUT_S)
     with patient if peer == "ottla" else ApacheKafka(home / "kafka", SETTINGS) as broker:
         for topic in (SOURCE, *TARGETS):
             Confluent(broker.address).create_topic(topic, PARTITIONS)
@@ -358,6 +368,7 @@ def main() -> int:
     parser.add_argument("--home", type=Path, help="an empty folder that keeps the broker's data and what copiers noted")
     parser.add_argument("--protocol", default="classic", choices=["classic", "consumer"], help="of the copiers' group")
     parser.add_argument("--peer", default="ottla", choices=["ottla", "apache-kafka"], help="the broker that is killed")
+    kills.add_journal_option(parser)
     chosen = parser.parse_args()
     slots = [(kind, chosen.protocol) for kind in (CONFLUENT, JAVA, JAVA, CONFLUENT)]
     with tempfile.TemporaryDirectory(prefix="ottla-torture-") as removed:
@@ -367,7 +378,15 @@ def main() -> int:
         except Unavailable as missing:
             print(f"Java's copiers are left out: {missing}")
             slots = [(CONFLUENT, chosen.protocol)] * len(slots)
-        result = torture(home, slots, rounds=chosen.rounds, seed=chosen.seed, limit_s=chosen.seconds, peer=chosen.peer)
+        result = torture(
+            home,
+            slots,
+            rounds=chosen.rounds,
+            seed=chosen.seed,
+            limit_s=chosen.seconds,
+            peer=chosen.peer,
+            journal_bytes=chosen.journal_bytes,
+        )
     print(
         f"{result.broker_kills} kills of the broker, {result.copier_kills} of copiers, {result.zombies} of them as zombies;",
         end=" ",

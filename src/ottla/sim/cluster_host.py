@@ -17,11 +17,12 @@ from ottla.broker.settings import BrokerSettings, Listener
 from ottla.cluster.metadata import ClusterPorts
 from ottla.ports import Now, SessionEvent, StorageFailed
 from ottla.sim.ensemble import SimEnsemble
-from ottla.sim.host import Answered, Host, SimConnection
+from ottla.sim.host import SMALL, Answered, Host, SimConnection
 from ottla.sim.links import SimNetwork
 from ottla.sim.power import FaultyDisk
 from ottla.sim.process import DriftingClock, SimProcess
 from ottla.sim.shared_registry import RegistryFaults, SimSharedRegistry
+from ottla.sim.storage import SECTOR_BYTES
 from ottla.sim.world import World
 from ottla.wire.schema import Message
 
@@ -46,8 +47,9 @@ class ClusterHost(Host):
         *,
         drift: float = 0.0,
         faults: RegistryFaults | None = None,
+        room_alignment: int = SECTOR_BYTES,
     ) -> None:
-        self._given = {"broker.id": str(node_id)} | dict(settings)
+        self._given = {**SMALL, "broker.id": str(node_id), **settings}
         self.node_id = node_id
         self.name = f"broker-{node_id}"
         self.faults = faults or RegistryFaults()
@@ -59,7 +61,7 @@ class ClusterHost(Host):
         self._peers = 0
         self._is_listening = False
         self._stopped: list[Callable[[], None]] = []
-        super().__init__(world, self._given, clock=self._drift)
+        super().__init__(world, self._given, clock=self._drift, room_alignment=room_alignment)
 
     def lose_disk(self) -> None:
         """Replace the disk by an empty disk from the next start on, like a broker that is started without its volume."""
@@ -68,7 +70,7 @@ class ClusterHost(Host):
         self.was_clean = self.ran_on = False
 
     def _empty_disk(self) -> FaultyDisk:
-        disk = FaultyDisk()
+        disk = super()._empty_disk()
         disk.write_file(BROKER_EPOCH, NEW)
         return disk
 

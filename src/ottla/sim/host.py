@@ -19,6 +19,7 @@ from ottla.coord.transactions.transaction import Transaction
 from ottla.ports import Clock, Now, StorageFailed
 from ottla.registry.journal import JournalRegistry
 from ottla.sim.power import FaultyDisk, PowerCut
+from ottla.sim.storage import SECTOR_BYTES
 from ottla.sim.world import World
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
@@ -39,16 +40,24 @@ class Host:
 
     Its registry is the real implementation, on the same disk as the logs. When the `disk` cuts the power as ordered, the whole
     machine loses power if `cuts_power` is set, otherwise only the process ends. `slow_syncs` is the share of syncs that are slow.
-    `log_dirs` are the log directories in addition to the data directory, on the same disk.
+    `log_dirs` are the log directories in addition to the data directory, on the same disk. A block of its journal is a multiple of
+    `room_alignment` bytes.
     """
 
     def __init__(
-        self, world: World, settings: Mapping[str, str], *, clock: Clock | None = None, log_dirs: Sequence[str] = ()
+        self,
+        world: World,
+        settings: Mapping[str, str],
+        *,
+        clock: Clock | None = None,
+        log_dirs: Sequence[str] = (),
+        room_alignment: int = SECTOR_BYTES,
     ) -> None:
         self.world = world
         self.clock: Clock = clock or world.clock
         self.settings = BrokerSettings({**SMALL, **settings})
         self.log_dirs = log_dirs
+        self._room_alignment = room_alignment
         self.disk = self._empty_disk()
         self.broker: BrokerMachine | None = None
         self.lives = 0
@@ -73,6 +82,7 @@ class Host:
 
     def _empty_disk(self) -> FaultyDisk:
         disk = FaultyDisk()
+        disk.room_alignment = self._room_alignment
         for path in self.log_dirs:
             disk.make_dir(path)
             disk.sync_dir(path)

@@ -38,6 +38,7 @@ from tests.sim.lives.broker_ledger import DAY_MS, WEEK_MS, ObservedPartition
 from tests.sim.lives.broker_looks import HousekeepingWatch, weight
 from tests.sim.lives.broker_rot import BitRot, flip_in_journals, flip_in_registry
 from tests.sim.lives.broker_topics import CHANGES, HOUR_MS, RequestedTopic, SimTopic, wanted
+from tests.sim.lives.small_journals import journal_alignment, journal_settings
 from tests.sim.seeds import Violation
 
 ROT_WEIGHT = 0.7
@@ -50,20 +51,9 @@ CALM_MS = HOUR_MS
 MINUTE_MS = 60_000
 NAMES = ("a", "b", "c", "d", "e")
 SETTINGS = {"offsets.topic.num.partitions": "2", "offsets.topic.segment.bytes": str(1 << 20)}
-JOURNAL_BYTES, MOST_OF_A_PARTITION = (65_536, 65_536, 131_072, 0), (400, 2_000, 1 << 20)
-"""The sizes of a journal's files, and the most bytes of a partition that go there: of much, its own file is synced."""
 MORE = 1.5
 """How much more than a fresh broker an old one may hold, and how many items on top, such as readers' positions."""
 MORE_ITEMS = 3_000
-
-
-def journal_settings(seed: int) -> dict[str, str]:
-    """Choose the settings of a seed's journal, without a change to anything else of the seed."""
-    random = Random(seed)
-    return {
-        "ottla.journal.bytes": str(random.choice(JOURNAL_BYTES)),
-        "ottla.journal.max.partition.bytes": str(random.choice(MOST_OF_A_PARTITION)),
-    }
 
 
 class BrokerPlan(NamedTuple):
@@ -107,8 +97,9 @@ class BrokerLife:
         self.tell = tell
         random = self.world.random
         self.plan = BrokerPlan(weeks, faults=random.random() < 0.3, jumps=random.random() < 0.3, deaths=random.random() < 0.7)
-        self.host = Host(self.world, SETTINGS | journal_settings(seed), log_dirs=("d2", "d3") if seed % 3 == 2 else ())
-        self.host.disk.room_alignment = 512 << seed % 5
+        log_dirs = ("d2", "d3") if seed % 3 == 2 else ()
+        settings = SETTINGS | journal_settings(seed)
+        self.host = Host(self.world, settings, log_dirs=log_dirs, room_alignment=journal_alignment(seed))
         self.host.slow_syncs *= seed % 7 // 3 + 1
         self._rots, self._journal_rots = Random(seed), Random(~seed)
         """Of their own: what rots in the registry or in a journal changes nothing else of a seed."""

@@ -40,10 +40,12 @@ from tests.sim.lives.cluster_operator import ClusterOperator, OperatorLink
 from tests.sim.lives.cluster_view import ClusterView
 from tests.sim.lives.cluster_work import ClusterAround, ClusterWork
 from tests.sim.lives.given_ids import GivenIds
+from tests.sim.lives.small_journals import journal_alignment, journal_settings
 from tests.sim.seeds import Violation
 
 TOPIC = "log"
 REPLICAS = 3
+MOST_BROKERS = 5
 LOOK_MS = 500
 QUESTION_MS = 50
 """So often it is asked in peace whether all is well."""
@@ -126,7 +128,7 @@ def plan(world: World) -> ClusterPlan:
     copying = copying_plan(more) if more.random() < COPYING else None
     groups = groups_plan(more) if more.random() < GROUPS else None
     bad = 0.0 if calm else random.choice((0.0, 0.02, 0.1))
-    brokers, partitions, appenders = random.choice((3, 3, 3, 4, 5)), random.choice((1, 2, 4)), random.choice((1, 2, 4))
+    brokers, partitions, appenders = random.choice((3, 3, 3, 4, MOST_BROKERS)), random.choice((1, 2, 4)), random.choice((1, 2, 4))
     batches, trouble_ms = random.choice((10, 30)), random.choice((10_000, 30_000, 60_000))
     is_steady = Random(f"rests {world.seed}").random() < STEADY
     return ClusterPlan(
@@ -196,7 +198,10 @@ class ClusterLife:
         versions = self.plan.faults.versions
         settings = SETTINGS | (FLUSHED if self.plan.flushed else {}) | (CRUMBS if self.plan.faults.crumbs else {})
         settings |= {} if versions is None else {PROTOCOL: versions[0]}
-        return ClusterHost(self.world, settings, node_id, self.ensemble, self.network, drift=drift)
+        seed = self.world.seed * MOST_BROKERS + node_id
+        settings |= journal_settings(seed)
+        alignment = journal_alignment(seed)
+        return ClusterHost(self.world, settings, node_id, self.ensemble, self.network, drift=drift, room_alignment=alignment)
 
     def live(self) -> ClusterLifeResult:
         """Live through trouble, then peace. Raises `Violation`."""

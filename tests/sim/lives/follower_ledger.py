@@ -62,7 +62,7 @@ class FollowerLedger:
     def _knows_producers(self, replica: Replica) -> None:
         log = replica.log
         faults = []
-        if not (self._compacts and self._leader.lost):  # or the batch that counts now may have been compacted away
+        if not (self._compacts and (self._leader.lost or self._knows_last_batches(replica))):
             faults += invariants.producers_equal_a_replay(log)
         if not self._compacts:
             faults += invariants.transactions_equal_a_replay(log)
@@ -77,6 +77,19 @@ class FollowerLedger:
             wrong = [id for id in wrong if id not in begun]
         if wrong:
             raise Violation(f"knows producers: {held} are open, at the leader {begun}")
+
+    def _knows_last_batches(self, replica: Replica) -> bool:
+        """Return whether the last batch of each producer is known that its leader has.
+
+        It may have been compacted away, when a later one followed that was cut off since.
+        """
+        last = {
+            header.producer_id: header.base_offset
+            for batch in self._leader.batches
+            if not (header := read_header(batch.data)).is_control
+        }
+        known = {producer_id: producer.batches for producer_id, producer in replica.log.producers.by_id.items()}
+        return all(batches[-1].base_offset == last.get(producer_id) for producer_id, batches in known.items() if batches)
 
     def _is_clean(self, replica: Replica, cleaned_offset: int) -> None:
         """Below the offset up to which it is compacted, each key has one plain record."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 from ottla.broker.broker import BrokerMachine
 from ottla.broker.replication.replica import Replica
@@ -22,14 +23,17 @@ from ottla.log.names import CLEANED
 from ottla.ports import Change, CommitSteps, Condition, Entry, SessionEvent, Steps, Syncable
 from ottla.sim.clock import SimClock
 from ottla.sim.disk import IO_ERROR, NO_SPACE, TOO_MANY_FILES
+from ottla.sim.host import frame_of
 from ottla.sim.power import FaultyDisk, PowerCut
 from ottla.sim.registry import MemoryRegistry
 from ottla.wire.api.leader_and_isr import LeaderAndIsrRequest
+from ottla.wire.api.stop_replica import StopReplicaRequest
 from ottla.wire.api.update_metadata import UpdateMetadataRequest
-from ottla.wire.framing import FrameHeader, encode_request
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from ottla.wire.schema import Message
 from tests.sim.lives.follower_ledger import FollowerLedger
 from tests.sim.lives.played_leader import PlayedLeader, PlayedLink
+from tests.sim.lives.small_journals import journal_alignment, journal_settings
 from tests.sim.seeds import Violation
 
 TOPIC, TOPIC_ID = "t", bytes(range(16))
@@ -40,10 +44,19 @@ ACTS = 120
 MOST_OPERATIONS = 60
 """How many operations of the disk may pass before it refuses, or the process ends."""
 
+LEAVES_EACH, LEAVES_FIRST = 4, 3
+"""In every fourth life, from this one on, the replica is moved away and back."""
+
+MOST_REFUSALS = 20
+"""How often a controller asks for the deletion of a replica before it waits for the next start of the broker."""
+
 QUIET_TURNS = 400
 """How many turns a follower that nothing disturbs may take to have what its leader has."""
 
 POLICIES = ("delete", "compact", "compact,delete")
+FLUSHES_EACH, FLUSH_MESSAGES = 2, ("1", "1", "3")
+"""In every second life, a follower makes records durable after so many, in its journal where that has room."""
+
 SETTINGS = {
     "log.cleaner.backoff.ms": "50",
     "log.retention.check.interval.ms": "100",
@@ -103,11 +116,16 @@ class FollowerLife:
         self.policy = self.random.choice(POLICIES)
         self.clock = SimClock()
         self.disk = FaultyDisk()
+        self.disk.room_alignment = journal_alignment(seed)
         self.leader = PlayedLeader(self.random, self.clock.now().wall_ms - 1_000_000)
         self.link = PlayedLink(self.leader)
         self.registry = PlayedRegistry()
         self.ledger = FollowerLedger(self.leader, compacts="compact" in self.policy)
         self.leaders = self.ends = self.settled = 0
+        self._is_leaving = False
+        """Whether the controller deletes the replica, and has no answer yet: nothing of it need be kept."""
+        self._durable_offset = 0
+        """Of the log when the process ended last: what is below it may not be lost."""
         self._syncs_are_slow = self._ran_on = False
         """Whether the machine ran on since all logs were opened."""
         self.broker: BrokerMachine
@@ -121,6 +139,8 @@ class FollowerLife:
             "delete.retention.ms": self.random.choice(("0", "100000")),
             "retention.ms": "-1",
         }
+        if seed % FLUSHES_EACH:
+            configs["flush.messages"] = Random(seed).choice(FLUSH_MESSAGES)
         self.registry.entries.commit([Change(layout.topic_config_path(TOPIC), layout.config_json(configs))])
 
     def live(self) -> FollowerResult:
@@ -142,6 +162,8 @@ class FollowerLife:
     def _acts(self) -> list[Callable[[], None]]:
         acts = [self._write] * 6 + [self._copy] * 8 + [self._commit] * 4 + [self._pass_time] * 3
         acts += [self._change_leaders] * 3 + [self._refuse, self._end_soon, self._end_soon, self._settle, self._stop, self._stir]
+        if self.seed % LEAVES_EACH == LEAVES_FIRST:
+            acts += [self._leave_and_return] * 3
         if "compact" in self.policy:
             acts += [self._compact_leader]
         if "delete" in self.policy:
@@ -244,6 +266,26 @@ class FollowerLife:
         self.link.close()
         self._start(clean=was_clean)
 
+    def _leave_and_return(self) -> None:
+        """Have the controller move the replica to another broker, and back: it begins with nothing."""
+        if self.random.random() < 0.5:
+            self.disk.cut_soon(MOST_OPERATIONS, self.random)
+        self._is_leaving = True
+        self._tell_roles()
+        self._stir()
+
+    def _delete_replica(self) -> None:
+        part = StopReplicaRequest.StopReplicaPartitionState(
+            partition_index=0, leader_epoch=self.leader.leader_epoch, delete_partition=True
+        )
+        topic = StopReplicaRequest.StopReplicaTopicState(topic_name=TOPIC, partition_states=[part])
+        stop = StopReplicaRequest(controller_id=CONTROLLER, controller_epoch=1, broker_epoch=BROKER_EPOCH, topic_states=[topic])
+        for _ in range(MOST_REFUSALS):
+            answer = self._ask(5, 4, stop)
+            if answer is not None and not any(one.error_code for one in answer.partition_errors):
+                self._is_leaving = False
+                return
+
     def _guarded(self, act: Callable[[], None]) -> None:
         try:
             act()
@@ -254,6 +296,7 @@ class FollowerLife:
         """End the process, or the machine, and start again, perhaps only to end again."""
         self.ends += 1
         self._syncs_are_slow = False
+        self._note_durable()
         self._leave_process()
         is_kill = self.random.random() < 0.5
         self._tell("   killed" if is_kill else "   power cut")
@@ -280,7 +323,7 @@ class FollowerLife:
     def _start(self, *, clean: bool) -> None:
         self.registry.entries = MemoryRegistry(self.registry.entries.tree)
         self.broker = BrokerMachine(
-            settings=BrokerSettings.parse(SETTINGS),
+            settings=BrokerSettings.parse(SETTINGS | journal_settings(self.seed)),
             clock=self.clock,
             disk=self.disk,
             cluster=ClusterPorts(self.registry, self.link),
@@ -299,17 +342,45 @@ class FollowerLife:
             )
             for node in (FOLLOWER, LEADER)
         ]
-        self._ask(
-            6,
-            8,
-            UpdateMetadataRequest(
-                live_brokers=brokers, controller_id=CONTROLLER, controller_epoch=1, broker_epoch=BROKER_EPOCH, topic_states=[]
-            ),
+        part = UpdateMetadataRequest.UpdateMetadataPartitionState(
+            partition_index=0,
+            controller_epoch=1,
+            leader=LEADER,
+            leader_epoch=self.leader.leader_epoch,
+            isr=[LEADER],
+            zk_version=0,
+            replicas=[FOLLOWER, LEADER],
         )
+        topic = UpdateMetadataRequest.UpdateMetadataTopicState(topic_name=TOPIC, topic_id=TOPIC_ID, partition_states=[part])
+        told = UpdateMetadataRequest(
+            live_brokers=brokers, controller_id=CONTROLLER, controller_epoch=1, broker_epoch=BROKER_EPOCH, topic_states=[topic]
+        )
+        self._ask(6, 8, told)
         self._tell_roles()
         self._ran_on |= self.broker.are_all_checked
+        self._look_at_end()
+
+    def _note_durable(self) -> None:
+        found = self.broker.partitions.get(TOPIC, 0)
+        if found is not None and found.offline is None and hasattr(found, "log"):  # not while it is opened
+            log = found.log
+            has_records = log.log_start_offset < log.durable_offset and not self._is_leaving
+            self._durable_offset = log.durable_offset if has_records else 0
+
+    def _look_at_end(self) -> None:
+        """Raise `Violation` if the log lost what was durable. Nothing cuts it before its leader has answered."""
+        found = self.broker.partitions.get(TOPIC, 0)
+        if found is not None and found.offline is None and found.log.log_end_offset < self._durable_offset:
+            raise Violation(f"keeps what is durable: it ends at {found.log.log_end_offset}, not at {self._durable_offset}")
+        self._durable_offset = 0
 
     def _tell_roles(self) -> None:
+        """Have the controller assign the role, after a deletion that it has no answer of."""
+        returns = self._is_leaving
+        if returns:
+            self._delete_replica()
+        if self._is_leaving:
+            return
         state = LeaderAndIsrRequest.LeaderAndIsrPartitionState(
             partition_index=0,
             controller_epoch=1,
@@ -325,18 +396,25 @@ class FollowerLife:
             7,
             LeaderAndIsrRequest(topic_states=[topic], controller_id=CONTROLLER, controller_epoch=1, broker_epoch=BROKER_EPOCH),
         )
+        if returns and "compact" in self.policy:
+            self.disk.heal()
+            self.disk.cut_at = -1
+            self._copy()
+            self._turn(60_000)  # as at the very first start
 
-    def _ask(self, key: int, version: int, body: Message) -> None:
-        """Send a request, and let it be served."""
+    def _ask(self, key: int, version: int, body: Message) -> Any:
+        """Send a request, and let it be served. Return the response; None if none came in time."""
         self._correlation_id += 1
         frame = memoryview(bytearray(b"".join(encode_request(FrameHeader(key, version, self._correlation_id, "life"), body))))[4:]
         answer = self.broker.receive(frame, Peer(1, "127.0.0.1", 50_000, "127.0.0.1", 9092), self.clock.now())
         self._run()
         for _ in range(100):
             if not isinstance(answer, DelayedReply) or answer.done:
-                return
+                response = frame_of(answer.answer if isinstance(answer, DelayedReply) else answer)
+                return None if response is None else decode_response(key, version, response)[1]
             self.broker.run_timers(self.clock.advance(10))
             self._run()
+        return None
 
     # What must be true
 
@@ -365,9 +443,12 @@ class FollowerLife:
             self._turn(50)
 
     def _online(self) -> None:
-        """A disk that failed to sync takes a replica offline until the broker starts again: nothing else may."""
+        """A disk that failed takes a replica offline, or keeps it from being deleted, until the broker starts again.
+
+        Nothing else may do so.
+        """
         found = self.broker.partitions.get(TOPIC, 0)
-        if found is not None and found.offline is None and not self.disk.has_failed_names:
+        if not self._is_leaving and found is not None and found.offline is None and not self.disk.has_failed_names:
             return
         self._leave_process()
         self.disk.kill()

@@ -18,6 +18,7 @@ from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from tests.sim.lives.group_crowd import HEARTBEAT_MS, KINDS, REBALANCE_MS, SESSION_MS, SimCrowd
 from tests.sim.lives.group_ledger import GroupLedger
+from tests.sim.lives.small_journals import journal_alignment, journal_settings
 from tests.sim.seeds import Violation
 
 FIND_COORDINATOR, CREATE_TOPICS, CREATE_PARTITIONS = 10, 19, 37
@@ -69,7 +70,7 @@ class GroupLife:
         self.world = World(seed)
         self.tell = tell
         self.plan = plan(self.world, kind)
-        self.host = Host(self.world, SETTINGS)
+        self.host = Host(self.world, SETTINGS | journal_settings(seed), room_alignment=journal_alignment(seed))
         self.ledger = GroupLedger(self.host)
         self._links = 0
         self._peace = False

@@ -130,7 +130,8 @@ class PlayedLeader:
         self.high_watermark = self._random.choice((self.end, self._random.randrange(self.high_watermark, self.end + 1)))
 
     def give_way(self, end: int) -> None:
-        """Have another broker lead, which has nothing from `end` on."""
+        """Have another broker lead, which has nothing from `end` on. Like each of our logs, its log ends with a batch."""
+        end = max((batch.offset + 1 for batch in self.batches if batch.offset < end), default=end)
         for offset, record in self.known.items():
             if end <= offset < self.high_watermark:
                 self.lost[record.key] = max(offset, self.lost.get(record.key, offset))

@@ -18,6 +18,7 @@ from ottla.sim.network import ClientLink, NetworkFaults
 from ottla.sim.world import World
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.find_coordinator import FindCoordinatorRequest
+from tests.sim.lives.small_journals import journal_alignment, journal_settings
 from tests.sim.lives.transaction_ledger import TransactionLedger
 from tests.sim.lives.transaction_operator import SimOperator
 from tests.sim.lives.transaction_programs import PRODUCE, PRODUCE_VERSION, TIMEOUTS_MS, TOPICS, SimPrograms, source_batches
@@ -105,7 +106,8 @@ class TransactionLife:
         self.world = World(seed)
         self.tell = tell
         self.plan = plan(self.world, protocol)
-        self.host = Host(self.world, SETTINGS | (EXPIRY if self.plan.forgets else {}) | (COMPACTION if self.plan.compacts else {}))
+        settings = SETTINGS | (EXPIRY if self.plan.forgets else {}) | (COMPACTION if self.plan.compacts else {})
+        self.host = Host(self.world, settings | journal_settings(seed), room_alignment=journal_alignment(seed))
         self.host.slow_syncs = self.world.random.choice((0.1, 0.5, 0.9))
         self.ledger = TransactionLedger(self.host, INTERVAL_MS)
         self._links = 0

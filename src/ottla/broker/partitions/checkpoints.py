@@ -173,30 +173,36 @@ class Checkpoints:
                 self.forget(topic, index)
         return held_records
 
-    def remove_deleted(self, topics: Iterable[str] | None = None) -> None:
+    def remove_deleted(self, topics: Iterable[str] | None = None) -> bool:
         """Remove from the files the deleted partitions of `topics`, or of all topics if None, before a name is reused.
 
-        This blocks on the disk, but usually there is nothing to do.
+        This blocks on the disk, but usually there is nothing to do. Return False if the disk refused.
         """
-        if not self._is_removal_due(topics) or not self._write_files():
-            return
+        if not self._is_removal_due(topics):
+            return True
+        if not self._write_files():
+            return False
         try:
             self._disk.sync_dir("")  # a file replaced a moment ago may not be on stable storage under its name
             self._stale.clear()
         except StorageFailed as failure:
             log.error("deleted topics may come back in the checkpoints after a power cut: %s", failure)
+        return not self._stale
 
-    def remove_deleted_slowly(self, topics: Iterable[str]) -> Steps[None]:
-        """Remove deleted partitions of `topics` from the files in steps that do not block on the disk.
+    def remove_deleted_slowly(self, topics: Iterable[str]) -> Steps[StorageFailed | None]:
+        """Remove deleted partitions of `topics` from the files in steps that do not block on the disk. Return the failure, or None.
 
-        A failure is not reported; a later call of `remove_deleted` then removes the partitions."""
+        After a failure, a later call of `remove_deleted` removes the partitions.
+        """
         if not self._is_removal_due(topics):
-            return
+            return None
         count = self._count
         for name in FILES:
-            if (yield partial(self._bring_up_to_date, name)) is not None:
-                return
+            failure = yield partial(self._bring_up_to_date, name)
+            if failure is not None:
+                return failure
         self._stale = {topic: number for topic, number in self._stale.items() if number > count}
+        return None
 
     def _is_removal_due(self, topics: Iterable[str] | None) -> bool:
         if topics is None or len(self._stale) > MOST_STALE:

@@ -290,9 +290,8 @@ class Journals:
                 if one.journal is not None:
                     one.journal.note_synced(key, offset)
 
-    def forget(self, partition: Partition) -> None:
-        """Record that a partition is deleted."""
-        key = _key(partition)
+    def forget(self, key: Key) -> None:
+        """Record that a partition is deleted. Raises `StorageFailed`."""
         self._forget_stored(key)
         if self._entered.pop(key, None) is not None:
             for one in self._all.values():

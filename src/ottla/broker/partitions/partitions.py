@@ -6,7 +6,7 @@ Depends on `ottla.log` and the disk port, and not on requests.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from functools import partial
 
@@ -19,6 +19,7 @@ from ottla.broker.partitions.syncs import Syncs
 from ottla.broker.partitions.traffic import Traffic
 from ottla.broker.scheduler import Countdown, Scheduler
 from ottla.log.errors import Unfinished, Vanished
+from ottla.log.journal.format import Key
 from ottla.log.log import Damaged, Log, LogConfig
 from ottla.log.producer_state.producer_limit import ProducerShares
 from ottla.log.sidecars import SidecarFormat
@@ -165,6 +166,8 @@ class Partitions:
 
     def _open_log(self, partition: Partition, now: Now, *, clean: bool) -> Log:
         name = str(partition)
+        if not self.checkpoints.remove_deleted([partition.topic]):
+            raise StorageFailed(name, "the checkpoints still have the offsets of a deleted partition of this name: mend the disk.")
         recovery_point = self.checkpoints.recovery_point(partition.topic, partition.index)
         log_start_offset = self.checkpoints.log_start_offset(partition.topic, partition.index)
         if recovery_point > log_start_offset and not self._disk.exists(name):
@@ -228,6 +231,29 @@ class Partitions:
                 if failure is not None:
                     raise failure
 
+    def before_drop(self, dropped: Iterable[Partition]) -> Steps[set[Partition]]:
+        """Make what the journals have of partitions void, so that a later replica of the same topic does not get it back.
+
+        Return the partitions that cannot be dropped, because a journal refused that.
+        """
+        refused: set[Partition] = set()
+        withdrawing = Countdown()
+        for partition in dropped:
+            if self.syncs.journals.journals_with(partition):
+                steps = withdrawing.count(self._withdraw(partition, refused))
+                self._scheduler.begin(("withdraw", partition), steps, urgent=True)
+        while withdrawing.left:
+            yield withdrawing.wait
+        return refused
+
+    def _withdraw(self, partition: Partition, refused: set[Partition]) -> Steps[None]:
+        try:
+            yield from self.syncs.withdraw(partition)
+        except StorageFailed as failure:
+            sentence = "%s cannot be deleted until the broker restarts, because its entries in the journal cannot be made void: %s"
+            log.error(sentence, partition, failure)
+            refused.add(partition)
+
     def drop(self, topic: str, index: int) -> bool:
         """Delete a partition's log and files, and return False if the files still exist.
 
@@ -241,13 +267,14 @@ class Partitions:
             self.traffic.forget(topic)
         name = f"{topic}-{index}"
         are_gone = self.drop_copies(name)
+        if partition is not None:
+            self.forget_entries(Key(partition.topic_id, index))
         if partition is None or partition.offline is not None:
             is_gone = not self._disk.exists(name)
             if is_gone:
                 self.directories.forget(name)
             return is_gone and are_gone
         partition.end_deleted()
-        self.syncs.journals.forget(partition)
         self.checkpoints.touched.pop(partition, None)
         try:
             partition.log.delete()
@@ -256,6 +283,13 @@ class Partitions:
             log.error("%s is deleted, but its files could not be removed: %s; the next start removes them", partition, failure)
             return False
         return are_gone
+
+    def forget_entries(self, key: Key) -> None:
+        """Forget what the journals have of a deleted partition, open or not."""
+        try:
+            self.syncs.journals.forget(key)
+        except StorageFailed as failure:
+            log.error("%s: the entries of a deleted partition could not be made void; the next clean stop does", failure)
 
     def retain(self, now: Now) -> Steps[None]:
         """Start a retention job for each partition."""

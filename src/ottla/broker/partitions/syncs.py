@@ -219,6 +219,21 @@ class Syncs:
         finally:
             self.over(partition)
 
+    def withdraw(self, partition: Partition) -> Steps[None]:
+        """Make the entries of a partition in the journal void before it is deleted.
+
+        The same topic can have a replica here again, which begins without records: entries of the former one do not continue it.
+        Raises `StorageFailed`.
+        """
+        yield from self.turn(partition)
+        try:
+            for directory in self.journals.journals_with(partition):
+                failure = yield partial(self._void, directory, partition)
+                if failure is not None:
+                    raise failure
+        finally:
+            self.over(partition)
+
     def _void(self, directory: DirectoryJournal, partition: Partition, done: Done) -> None:
         directory.voids.append((partition, lambda failure: self._scheduler.at(object(), 0, lambda now: done(failure))))
         self._start_write(directory)

@@ -12,7 +12,7 @@ which can be recreated topics of the same name.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from ottla.broker.membership.membership import NOT_YET
@@ -27,6 +27,7 @@ from ottla.cluster.metadata import Errors, ReplicaRole, ReplicaStop, TopicUpdate
 from ottla.cluster.metadata_updates import TAKEN_AT_ONCE, has_left
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.cluster.replicas.leader import LeaderState
+from ottla.log.journal.format import Key
 from ottla.ports import Now, Steps, StorageFailed, TryAgain
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
@@ -312,16 +313,25 @@ class ReplicaManager:
     def stop_replicas(self, told: Iterable[ReplicaStop]) -> Steps[Errors]:
         """Stop replicas, and delete some of them. After the steps, no power failure can restore the deleted replicas."""
         errors: Errors = {}
-        gone: list[ReplicaStop] = []
+        deleted: list[ReplicaStop] = []
         for stop in told:
             errors[stop.topic, stop.index] = self._stop(stop)
-            if stop.is_deleted and not errors[stop.topic, stop.index]:
+            if stop.is_deleted and errors[stop.topic, stop.index] != FENCED_LEADER_EPOCH:
+                deleted.append(stop)
+            yield None
+        refused = yield from self._partitions.before_drop(self._that_may_return(deleted))
+        gone: list[ReplicaStop] = []
+        for stop in deleted:
+            is_refused = self._partitions.get(stop.topic, stop.index) in refused
+            errors[stop.topic, stop.index] = KAFKA_STORAGE_ERROR if is_refused else self._delete(stop)
+            if not errors[stop.topic, stop.index]:
                 gone.append(stop)
             yield None
         if gone:
             log.info("replicas deleted by the controller: %s", some([f"{stop.topic}-{stop.index}" for stop in gone]))
-            yield from self._partitions.checkpoints.remove_deleted_slowly({stop.topic for stop in gone})
-            failure = yield from self._partitions.directories.sync_removals()
+            failure = yield from self._partitions.checkpoints.remove_deleted_slowly({stop.topic for stop in gone})
+            if failure is None:
+                failure = yield from self._partitions.directories.sync_removals()
             if failure is not None:
                 log.error("the deletion of replicas could not be synced: %s; the controller retries", failure)
                 errors |= {(stop.topic, stop.index): KAFKA_STORAGE_ERROR for stop in gone}
@@ -338,18 +348,28 @@ class ReplicaManager:
     def _stop(self, stop: ReplicaStop) -> int:
         replica = self._partitions.get(stop.topic, stop.index)
         if replica is None:
-            return self._delete_directory(f"{stop.topic}-{stop.index}") if stop.is_deleted else NONE
+            return NONE
         assert isinstance(replica, Replica), "a broker of a cluster holds nothing else"
         if stop.leader_epoch not in (NO_EPOCH, EPOCH_DURING_DELETE) and stop.leader_epoch < replica.leader_epoch:
             return FENCED_LEADER_EPOCH
         self._notify_stopping([replica])
         replica.stop()
         self._notify_leader(replica)
-        if not stop.is_deleted:
-            return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
-        if self._partitions.drop(stop.topic, stop.index):
+        return KAFKA_STORAGE_ERROR if replica.offline is not None else NONE
+
+    def _that_may_return(self, stops: Iterable[ReplicaStop]) -> Iterator[Replica]:
+        """Yield the stopped replicas of topics that still exist. A deleted topic's id never returns."""
+        for stop in stops:
+            replica = self._partitions.get(stop.topic, stop.index)
+            if isinstance(replica, Replica) and stop.leader_epoch != EPOCH_DURING_DELETE:
+                yield replica
+
+    def _delete(self, stop: ReplicaStop) -> int:
+        """Delete a stopped replica, or what is left of one that is not open."""
+        is_held = self._partitions.get(stop.topic, stop.index) is not None
+        if is_held and self._partitions.drop(stop.topic, stop.index):
             return NONE
-        return self._delete_directory(str(replica))
+        return self._delete_directory(f"{stop.topic}-{stop.index}")
 
     def _delete_directory(self, name: str) -> int:
         """Delete the directory of a partition that is not open, because it was deleted while this broker was down or is damaged."""
@@ -357,6 +377,9 @@ class ReplicaManager:
         self._partitions.checkpoints.forget(topic, int(index))
         try:
             if self._directories.exists(name):
+                known = self._image.topics.get(topic)
+                if known is not None:
+                    self._partitions.forget_entries(Key(known.topic_id, int(index)))
                 self._directories.delete(name)
         except StorageFailed as failure:
             log.error("%s could not be deleted: %s; the controller retries", name, failure)
