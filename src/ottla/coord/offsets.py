@@ -43,19 +43,19 @@ class OffsetKey(NamedTuple):
 class PendingOffsets:
     """The offsets of all open transactions. Of several offsets of one partition, only the newest can become valid."""
 
-    __slots__ = ("_by_group", "_by_place", "_by_producer")
+    __slots__ = ("_by_group", "_by_producer", "by_place")
 
     def __init__(self) -> None:
         self._by_producer: dict[int, dict[OffsetKey, OffsetCommitted | None]] = {}
-        self._by_place: dict[OffsetKey, dict[int, None]] = {}
+        self.by_place: dict[OffsetKey, dict[int, None]] = {}
         self._by_group: dict[str, dict[OffsetKey, None]] = {}
         """The keys by group, so that the expiry of one group's offsets need not search all keys."""
 
     def __len__(self) -> int:
-        return len(self._by_place)
+        return len(self.by_place)
 
     def __contains__(self, place: tuple[str, str, int]) -> bool:
-        return place in self._by_place
+        return place in self.by_place
 
     def places(self, group_id: str) -> Iterable[OffsetKey]:
         return tuple(self._by_group.get(group_id, ()))
@@ -64,7 +64,7 @@ class PendingOffsets:
         offset = record.offset
         place = OffsetKey(offset.group_id, offset.topic, offset.partition)
         self._by_producer.setdefault(record.producer_id, {})[place] = offset
-        holders = self._by_place.setdefault(place, {})
+        holders = self.by_place.setdefault(place, {})
         self._by_group.setdefault(place.group_id, {})[place] = None
         holders.pop(record.producer_id, None)
         holders[record.producer_id] = None
@@ -85,7 +85,7 @@ class PendingOffsets:
 
         The new offset is committed outside transactions, or is the pending offset of `producer_id`, which stays.
         """
-        for holder in self._by_place.get(OffsetKey(*place), ()):
+        for holder in self.by_place.get(OffsetKey(*place), ()):
             if holder == producer_id:
                 return
             self._by_producer[holder][OffsetKey(*place)] = None
@@ -93,19 +93,19 @@ class PendingOffsets:
     def forget(self, place: tuple[str, str, int]) -> None:
         """Remove all pending offsets of `place`, because a tombstone deletes the offset."""
         key = OffsetKey(*place)
-        for holder in self._by_place.get(key, ()):
+        for holder in self.by_place.get(key, ()):
             del self._by_producer[holder][key]
         self._leave(key)
 
     def _release(self, place: OffsetKey, producer_id: int) -> None:
-        holders = self._by_place[place]
+        holders = self.by_place[place]
         del holders[producer_id]
         if not holders:
             self._leave(place)
 
     def _leave(self, place: OffsetKey) -> None:
         """Remove an offset's key from the indexes, because no transaction has a pending offset for it."""
-        if self._by_place.pop(place, None) is None:
+        if self.by_place.pop(place, None) is None:
             return
         of_group = self._by_group[place.group_id]
         del of_group[place]
@@ -164,7 +164,7 @@ class Offsets:
             self._file_all(record)
         elif isinstance(record, OffsetCommitted):
             self._file(record)
-            if self.pending:
+            if self.pending.by_place:
                 self.pending.supersede(record[:3])
         elif isinstance(record, OffsetForgotten):
             self._drop(record)

@@ -28,9 +28,12 @@ class UnsyncedBatches(NamedTuple):
     def has_names(self) -> bool:
         """Return whether all files of the batches have names, so that the next start finds what precedes the batches."""
         try:
-            return all(part.file.has_name for part in self.parts)
+            for part in self.parts:
+                if not part.file.has_name:
+                    return False
         except StorageFailed:
             return False
+        return True
 
 
 def batches_since(place: DurablePlace, segments: Sequence[Segment], end_offset: int, most_bytes: int) -> UnsyncedBatches | None:

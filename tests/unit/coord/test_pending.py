@@ -106,7 +106,7 @@ def test_what_a_group_has_pending_is_found_without_a_look_at_what_others_have() 
             raise AssertionError("all places are looked at")
 
     offsets = Offsets()
-    offsets.pending._by_place = Unread()
+    offsets.pending.by_place = Unread()
     for group in ("g", "other"):
         offsets.apply(OffsetPending(9, at(5)._replace(group_id=group)))
     assert list(offsets.pending.places("g")) == [OffsetKey("g", "t", 0)]

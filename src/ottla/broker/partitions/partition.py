@@ -389,6 +389,10 @@ class Partition:
     def _on_durable(self, now: Now) -> None:
         """Call the callbacks that waited for the durable part of the log."""
         waiting, end = self._waiting, self.log.durable_offset
+        if len(waiting) == 1 and waiting[0][0] <= end:  # mostly so, and then without two loops
+            self._waiting = ()
+            waiting[0][1](NONE)
+            return
         self._waiting = [(offset, callback) for offset, callback in waiting if offset > end] or ()
         for offset, callback in waiting:
             if offset <= end:
