@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ottla.broker.settings import BrokerSettings
 from ottla.net.kernel_schedule import request_slice
+from ottla.net.process.service_manager import READY, STOPPING, notify
 from ottla.net.process.signals import stop_signals
 from ottla.net.server.garbage_collector import Collector
 from ottla.net.server.listeners import Listen
@@ -95,8 +96,12 @@ async def _serve(
         async with AsyncExitStack() as beside:
             for line in [_line(running, data_dir), *[await _start(each, running, beside) for each in companions]]:
                 answers(line)
+            if not is_supervised:
+                notify(READY)
             await stop.wait()
             log.info("stopping")
+            if not is_supervised:
+                notify(STOPPING)
     finally:
         await running.stop()
     log.info("stopped")

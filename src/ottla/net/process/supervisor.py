@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
+from ottla.net.process.service_manager import READY, STOPPING, notify
 from ottla.net.process.signals import stop_signals
 
 log = logging.getLogger("ottla.net")
@@ -112,6 +113,7 @@ async def supervise(commands: Sequence[Sequence[str]], answers: Callable[[], Non
     try:
         await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
     finally:
+        notify(STOPPING)
         for broker in brokers:
             broker.start_no_more()
         for broker in reversed(brokers):  # the broker that was started first is most likely the controller
@@ -127,6 +129,7 @@ async def _run(brokers: Sequence[SupervisedBroker], answers: Callable[[], None])
         if code is not None:
             raise CouldNotStart(number, code)
     answers()
+    notify(READY)
     await asyncio.gather(*(broker.keep() for broker in brokers))
 
 
