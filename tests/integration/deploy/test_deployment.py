@@ -147,7 +147,7 @@ def rendered(*settings: str) -> dict[tuple[str, str], dict[str, Any]]:
     """Return the objects of the chart by kind and name."""
     words = [word for setting in settings for word in ("--set", setting)]
     done = subprocess.run(
-        [tool("helm"), "template", "log", str(CHART), "--namespace", "data", *words],
+        [tool("helm"), "template", "log", str(CHART), "--kube-version", "1.30.0", "--namespace", "data", *words],
         capture_output=True,
         text=True,
         timeout=60,
@@ -205,7 +205,7 @@ def test_the_command_of_the_chart_is_one_that_ottla_understands(tmp_path: Path) 
 
 def test_several_brokers_without_a_common_registry_are_refused() -> None:
     done = subprocess.run(
-        [tool("helm"), "template", "log", str(CHART), "--set", "replicas=3"],
+        [tool("helm"), "template", "log", str(CHART), "--kube-version", "1.30.0", "--set", "replicas=3"],
         capture_output=True,
         text=True,
         timeout=60,
