@@ -63,10 +63,20 @@ def collect_torn(reading: _Reading) -> None:
 
 
 MISTAKES: Mapping[str, tuple[str, object, str, Callable[..., Any]]] = {
-    "uses a file again that logs need": ("is overwritten, and t-. is synced up to", Journal, "write", write_and_need_nothing),
+    "uses a file again that logs need": (
+        "is overwritten, and t-. is synced up to|before it are missing",
+        Journal,
+        "write",
+        write_and_need_nothing,
+    ),
     "begins an entry behind a hole": ("the records before it are missing", LogUpkeep, "unsynced_batches", newest_batch),
     "cuts a log before the void is durable": ("was gone|before it are missing", Journal, "void", void_later),
-    "begins no new incarnation": ("gone|nothing was written|before it are missing", journal_life, "begin_anew", lambda *what: None),
+    "begins no new incarnation": (
+        "gone|nothing was written|before it are missing|the journal is damaged",
+        journal_life,
+        "begin_anew",
+        lambda *what: None,
+    ),
     "answers before the write is done": ("had been synced", Journal, "write", write_later),
     "keeps nothing for what is not open": ("had been synced", journal_life, "keep_unapplied", lambda *what: {}),
     "takes a gap for another broker's compaction": ("lost or changed", JournalLife, "has_entries", lambda *what: False),

@@ -46,6 +46,29 @@ def test_a_missing_file_is_an_error_after_a_power_cut(name: str, caplog: pytest.
 
 
 @pytest.mark.expects_errors("cannot be named")
+def test_a_missing_directory_is_an_error_after_a_power_cut_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Such as that of a disk which is not mounted, to which a link leads."""
+    machine = machine_with_journal()
+    machine.disk.remove_tree(JOURNAL)
+    machine.disk.sync_dir("")
+    machine.cut_power(1)
+    assert any(level == "ERROR" and "both are missing" in message for level, message in levels(caplog))
+    caplog.clear()
+    machine.cut_power(2)
+    assert not [message for level, message in levels(caplog) if level == "ERROR"]
+
+
+def test_a_journal_that_is_gone_at_a_clean_stop_is_not_missed_afterwards(caplog: pytest.LogCaptureFixture) -> None:
+    machine = machine_with_journal()
+    machine.disk.remove_tree(JOURNAL)
+    machine.restart()
+    machine.cut_power(1)
+    assert produce(machine, b"value", topic="t").error_code == 0
+    assert machine.disk.list(JOURNAL) == [*FILES, INCARNATION]
+    assert not any("missing" in message for _, message in levels(caplog))
+
+
+@pytest.mark.expects_errors("cannot be named")
 def test_a_damaged_kept_file_is_an_error_also_of_a_killed_process(caplog: pytest.LogCaptureFixture) -> None:
     """Its records are those of an earlier start, which may have followed a power cut."""
     machine = machine_with_journal()

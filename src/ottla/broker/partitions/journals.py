@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
-from ottla.log.journal.format import JournalEntry, Key
+from ottla.log.journal.format import MARK, JournalEntry, Key
 from ottla.log.journal.journal import Journal
 from ottla.log.log import Log
-from ottla.log.name_places import joined
+from ottla.log.name_places import joined, parent
 from ottla.log.recovery.recovery import NO_TOPIC_ID
 from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Disk, Done, Now, StorageFailed, SyncFailed
@@ -54,6 +54,7 @@ class DirectoryJournal:
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
+        self.mark = joined(parent(directory), MARK)
         self.incarnation = 0
         self.journal: Journal | None = None
         self.is_refused = self.was_refused = False
@@ -99,7 +100,7 @@ class Journals:
         are imported where there is one. Raises `StorageFailed`.
         """
         for one in self._all.values():
-            if not self._disk.exists(one.directory):
+            if not (self._disk.exists(one.directory) or self._disk.exists(one.mark)):
                 continue
             from ottla.log.journal.contents import latest_incarnation, read_journal
 
@@ -158,6 +159,10 @@ class Journals:
                 one.incarnation += 1
                 begin_anew(self._disk, one.directory, one.incarnation)
                 drop_incomplete(self._disk, one.directory)
+            if self._disk.exists(one.mark):
+                from ottla.log.journal.contents import drop_mark
+
+                drop_mark(self._disk, one.directory)
 
     def _keep_stored(self) -> None:
         if self._stored or self._damaged:

@@ -14,7 +14,7 @@ from ottla.log.check.extents import log_end
 from ottla.log.check.findings import ANY_GAPS, DAMAGED, NOTE, NOTHING_KNOWN, Finding, Known
 from ottla.log.check.foreign_files import metadata_topic_id
 from ottla.log.check.repairs import keep_copy
-from ottla.log.journal.contents import Contents, Damage, begin_anew, read_journal
+from ottla.log.journal.contents import Contents, Damage, begin_anew, drop_mark, has_mark, read_journal
 from ottla.log.journal.format import JOURNAL, PLACES, Key
 from ottla.log.journal.kept_file import drop_kept, keep_unapplied
 from ottla.log.journal.replay import replay
@@ -57,7 +57,9 @@ def read_journals(
     Raises `StorageFailed`.
     """
     directories = [joined(path, JOURNAL) for path in ("", *log_dirs)]
-    found = {directory: read_journal(disk, directory) for directory in directories if disk.list(directory)}
+    found = {
+        directory: read_journal(disk, directory) for directory in directories if disk.list(directory) or has_mark(disk, directory)
+    }
     keys = {key for contents in found.values() for key in (*contents.entries, *contents.damaged)}
     rests = {key: PartitionRest(key) for key in sorted(keys)}
     for name, path in paths.items() if rests else ():
@@ -135,6 +137,7 @@ def accept_losses(
     keep_unapplied(disk, JOURNAL, kept, {rest.key: rest.damage for rest in others if rest.damage is not None and rest.loss})
     for directory, contents in report.contents.items():
         begin_anew(disk, directory, contents.incarnation + 1)
+        drop_mark(disk, directory)
         if directory != JOURNAL:
             drop_kept(disk, directory)
 

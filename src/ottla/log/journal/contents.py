@@ -21,6 +21,7 @@ from ottla.log.journal.format import (
     HEADER,
     INCARNATION,
     KEPT,
+    MARK,
     PLACES,
     VOID,
     EntryHead,
@@ -31,6 +32,7 @@ from ottla.log.journal.format import (
 )
 from ottla.log.journal.incarnations import DAMAGED_INCARNATION, read_incarnation, write_incarnation
 from ottla.log.journal.saved_entries import PLACE_SHIFT, SavedEntries
+from ottla.log.name_places import joined, parent
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.checksum import crc32c
 
@@ -98,6 +100,17 @@ def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
         write_incarnation(disk, directory, incarnation)
 
 
+def has_mark(disk: Disk, directory: str) -> bool:
+    """Return whether the journal in `directory` was complete before, so that it is lost if its files are missing."""
+    return disk.exists(joined(parent(directory), MARK))
+
+
+def drop_mark(disk: Disk, directory: str) -> None:
+    """Remove the mark of a journal whose files are missing, so that the loss is reported once. Raises `StorageFailed`."""
+    if has_mark(disk, directory) and not all(disk.exists(f"{directory}/{name}") for name in FILES):
+        disk.remove(joined(parent(directory), MARK))
+
+
 def drop_incomplete(disk: Disk, directory: str) -> None:
     """Remove files that a killed process was still making, so that they take no space while no journal is needed."""
     with suppress(StorageFailed):  # they are in nobody's way
@@ -135,19 +148,19 @@ class _Reading:
         if in_use == DAMAGED_INCARNATION or (not in_use and found.incarnation):
             unknown = "which blocks are to be replayed is not known, and acknowledged records may be lost."
             found.unattributed = found.unattributed or f"{directory}/{INCARNATION} is missing or damaged: {unknown}"
-        elif in_use and self._lacks_a_file():
-            lacking = f"{directory}: one of the files {' and '.join(FILES)} is missing or has another size"
+        elif self._lacks_a_file():
+            lacking = f"{directory}: the file {' or '.join(FILES)} is missing or has another size, or both are missing"
             found.unattributed = found.unattributed or f"{lacking}: acknowledged records may be lost."
         if self._blocks and in_use not in (0, DAMAGED_INCARNATION):
             self._collect_needed()
         return found
 
     def _lacks_a_file(self) -> bool:
-        """Return whether blocks of the incarnation in use are lost with a file. The first file is made, and written, first."""
+        """Return whether blocks of the incarnation in use may be lost with a file."""
         first, second = (self._files[PLACES.index(name)] for name in FILES)
-        if not self._blocks:
-            return first is None and second is not None
-        return first is None or second is None or first.size != second.size
+        if first is None or second is None:
+            return bool(self._blocks) or second is not None or has_mark(self._disk, self._directory)
+        return bool(self._blocks) and first.size != second.size
 
     def _find_blocks(self, place: int, in_use: int) -> None:
         """Add the blocks of the incarnation `in_use` in one file, and note the highest incarnation."""

@@ -32,6 +32,9 @@ INCARNATION: Final = "incarnation"
 PLACES: Final = (*FILES, KEPT)
 """The names of the files with blocks. A header contains the index of its file's name."""
 
+MARK: Final = ".journal"
+"""The file in a log directory which says that a journal was complete there: if its files are missing, they are lost."""
+
 NAMES: Final = frozenset((*PLACES, INCARNATION))
 
 HEADER: Final = struct.Struct(">8sIHHQQQQQQII")

@@ -26,6 +26,7 @@ from ottla.log.journal.format import (
     FILES,
     HEADER,
     INCARNATION,
+    MARK,
     BlockPlace,
     JournalEntry,
     Key,
@@ -35,6 +36,7 @@ from ottla.log.journal.format import (
     pad_size,
 )
 from ottla.log.journal.incarnations import pack_incarnation, read_incarnation
+from ottla.log.name_places import joined, parent
 from ottla.ports import Disk, Done, Room, StorageFailed
 
 ROW_BYTES: Final = 2 * ENTRY.size
@@ -129,9 +131,7 @@ class Journal:
             return
         number = len(self._files)
         if number == len(FILES):
-            self._files[0].turn = 1
-            self.is_ready = True
-            done(None)
+            self._mark(done)
             return
         try:
             room = self._disk.make_room(f"{self._directory}/{FILES[number]}", self._file_bytes, partial(self._make_room, done))
@@ -139,6 +139,28 @@ class Journal:
             self._fail(done, refused)
             return
         self._files.append(JournalFile(number, room))
+
+    def _mark(self, done: Done) -> None:
+        """Make the mark durable which says that there is a journal, unless there is one."""
+        directory = parent(self._directory)
+        path = joined(directory, MARK)
+        try:
+            if self._disk.exists(path):
+                self._be_ready(done, None)
+                return
+            mark = self._disk.open(path, create=True)
+            mark.append([f"{self._directory}\n".encode()])
+            self._disk.sync_soon([mark, self._disk.directory(directory)], partial(self._be_ready, done))
+        except StorageFailed as failure:
+            self._fail(done, failure)
+
+    def _be_ready(self, done: Done, failure: StorageFailed | None) -> None:
+        if failure is not None:
+            self._fail(done, failure)
+            return
+        self._files[0].turn = 1
+        self.is_ready = True
+        done(None)
 
     def _fail(self, done: Done, failure: StorageFailed, _: StorageFailed | None = None) -> None:
         self.failure = failure
