@@ -1,1 +1,1 @@
-"""Records and times as people choose and read them: filters, searches and forms that commands and pages share. No I/O."""
+"""Records, times and frames as people choose and read them: what commands and pages share. No I/O."""

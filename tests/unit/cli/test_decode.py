@@ -12,9 +12,9 @@ from zlib import crc32
 
 import pytest
 
-from ottla.cli.decode import frames
-from ottla.cli.decode.bytes_fields import PayloadOpener
 from ottla.cli.main import main
+from ottla.inspection import frames
+from ottla.inspection.bytes_fields import PayloadOpener
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.records.messages import message_set
 from ottla.records.batches.builder import build

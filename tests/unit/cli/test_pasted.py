@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.decode.pasted_text import NotBytes, bytes_of, is_text
+from ottla.inspection.pasted_text import NotBytes, bytes_of, is_text
 
 FRAME = bytes.fromhex("00000019000300010000000700026d65000000010007666c6967687473")
 BYTES = st.binary(min_size=1, max_size=100)

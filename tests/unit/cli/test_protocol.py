@@ -146,15 +146,15 @@ def test_serving_loads_nothing_of_the_looking_glass() -> None:
         "ottla.records",
         "ottla.cli.decode.capture",
         "ottla.cli.decode.conversation",
-        "ottla.cli.decode.frames",
-        "ottla.cli.decode.bytes_fields",
+        "ottla.inspection.frames",
+        "ottla.inspection.bytes_fields",
     )
     assert "ottla.cli.serve" in loaded
     assert not [
         name
         for name in loaded
         if name.startswith(
-            (*looking, "ottla.cli.protocol.grammar", "ottla.cli.protocol.html", "ottla.cli.protocol.text", "ottla.cli.decode.tree")
+            (*looking, "ottla.cli.protocol.grammar", "ottla.cli.protocol.html", "ottla.cli.protocol.text", "ottla.inspection.tree")
         )
     ]
 

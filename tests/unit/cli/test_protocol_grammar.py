@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.cli.protocol.grammar import about, as_json, default, grammar, rows, sentence, spec
+from ottla.cli.protocol.grammar import about, as_json, default, grammar, rows, sentence
+from ottla.inspection.api_names import spec
 from ottla.wire.api.fetch import FetchRequest
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.metadata import MetadataRequest

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.parser import Example
 
 if TYPE_CHECKING:
     from ottla.cli.command.parser import Parser
-    from ottla.cli.decode.bytes_fields import PayloadOpener
     from ottla.cli.decode.conversation import Exchange
-    from ottla.cli.decode.frames import Frame
+    from ottla.inspection.bytes_fields import PayloadOpener
+    from ottla.inspection.frames import Frame
 
 SHOWN_RECORDS = 20
 """The number of a batch's records that are shown, unless all are requested."""
-SMALLEST_FRAME_BYTES = 2
-"""The size of the smallest response, an empty one of Kafka 0.7. Responses of other releases have at least four bytes."""
 
 DESCRIPTION = """Print a frame of Kafka's protocol as a tree, each value with the byte where it stands, counted from the first
 byte after the frame's size. Frames come as hex (also as xxd, hexdump or Wireshark print it, or as a bytes literal of Python), as
@@ -72,7 +69,7 @@ def build(command: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import MISUSED, fail
     from ottla.cli.decode.capture import CaptureError, is_capture
-    from ottla.cli.protocol.names import NoSuchName
+    from ottla.inspection.api_names import NoSuchName
 
     try:
         data = _input(options)
@@ -96,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _input(options: argparse.Namespace) -> bytes:
     """Return the input as bytes. Raises `OSError`, and `ValueError` with a sentence if pasted text does not show bytes."""
-    from ottla.cli.decode.pasted_text import bytes_of, is_text
+    from ottla.inspection.pasted_text import bytes_of, is_text
 
     if options.hex:
         return bytes_of("".join(options.hex) if len(options.hex) > 1 else options.hex[0])
@@ -123,19 +120,21 @@ def _is_log(data: bytes) -> bool:
 
 
 def _opener(options: argparse.Namespace) -> PayloadOpener:
-    from ottla.cli.decode.bytes_fields import PayloadOpener
+    from ottla.inspection.bytes_fields import PayloadOpener
 
     return PayloadOpener(options.stored, None if options.all or options.json else SHOWN_RECORDS)
 
 
 def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
     """Print the frames in `data`; return sentences about unreadable parts."""
+    from ottla.inspection.frames import missing_bytes, split
+
     faults: list[str] = []
-    missing = 0 if options.release else _missing_bytes(data)
+    missing = 0 if options.release else missing_bytes(data)
     if missing:
         faults.append(f"The frame is cut off: {missing} bytes of its size are missing.")
         data = data[4:]
-    for index, piece in enumerate([data] if missing else _split(data, whole=bool(options.release))):
+    for index, piece in enumerate([data] if missing else split(data, whole=bool(options.release))):
         frame = _frame(options, piece)
         if index and not options.json:
             print()
@@ -145,42 +144,9 @@ def _frames(options: argparse.Namespace, data: bytes) -> list[str]:
     return faults
 
 
-def _missing_bytes(data: bytes) -> int:
-    """Return the number of bytes that are missing from a single request, according to its size; 0 for any other data."""
-    if len(data) < 12 or _names_a_request(data, 0) or not _names_a_request(data, 4):
-        return 0
-    return max(4 + int.from_bytes(data[:4], "big", signed=True) - len(data), 0)
-
-
-def _names_a_request(data: bytes, at: int) -> bool:
-    from ottla.wire.apis import API
-
-    key, version = (int.from_bytes(data[start : start + 2], "big") for start in (at, at + 2))
-    return key in API and version in API[key].versions
-
-
-def _split(data: bytes, *, whole: bool) -> Iterator[bytes]:
-    """Return the frames in `data` if each begins with its size; otherwise return `data` as one frame.
-
-    With `whole`, the last frame must be complete.
-    """
-    pieces, pos = [], 0
-    while len(data) - pos >= 4:
-        size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
-        if not SMALLEST_FRAME_BYTES <= size <= len(data) - pos - 4:
-            break
-        pieces.append(data[pos + 4 : pos + 4 + size])
-        pos += 4 + size
-    if not pieces or (whole and pos < len(data)):
-        pieces = [data]
-    elif pos < len(data):
-        pieces.append(data[pos + 4 :])
-    return iter(pieces)
-
-
 def _frame(options: argparse.Namespace, data: bytes) -> Frame:
-    from ottla.cli.decode import frames
-    from ottla.cli.protocol.names import NoSuchName, check_version, find_api
+    from ottla.inspection import frames
+    from ottla.inspection.api_names import NoSuchName, check_version, find_api
 
     name = options.request or options.response
     if options.release:
@@ -197,7 +163,7 @@ def _frame(options: argparse.Namespace, data: bytes) -> Frame:
 
 
 def _frame07(options: argparse.Namespace, data: bytes) -> Frame:
-    from ottla.cli.protocol.names import NoSuchName
+    from ottla.inspection.api_names import NoSuchName
     from ottla.kafka07.cli import frames as frames07
 
     if options.request or options.version is not None or options.body:
@@ -234,7 +200,7 @@ def _capture(options: argparse.Namespace, data: bytes) -> list[str]:
 
 
 def _exchanged(options: argparse.Namespace, exchange: Exchange) -> Frame:
-    from ottla.cli.decode import frames
+    from ottla.inspection import frames
 
     if exchange.is_request:
         return frames.request(exchange.data, _opener(options))
@@ -245,7 +211,7 @@ def _exchanged(options: argparse.Namespace, exchange: Exchange) -> Frame:
 
 
 def _print(options: argparse.Namespace, frame: Frame, exchange: Exchange | None = None) -> None:
-    from ottla.cli.decode.tree import CUT_AT, Lines
+    from ottla.inspection.tree import CUT_AT, Lines
     from ottla.wire.inspection.tree import STRUCT, ValueNode
 
     if options.json:
@@ -274,7 +240,7 @@ def _place(exchange: Exchange | None) -> dict[str, object]:
 
 
 def _place_text(exchange: Exchange) -> str:
-    from ottla.cli.decode.bytes_fields import moment
+    from ottla.inspection.bytes_fields import moment
 
     ends = (exchange.client, exchange.server) if exchange.is_request else (exchange.server, exchange.client)
     waited = "" if exchange.waited_ns < 0 else f", {exchange.waited_ns / 1e6:.3f} ms after its request"

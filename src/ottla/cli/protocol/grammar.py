@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+from ottla.inspection.api_names import spec
 from ottla.wire.apis import Api
 from ottla.wire.codec.sizes import NUMBERS
-from ottla.wire.schema import END, Field, Message, Struct
+from ottla.wire.schema import Field, Message, Struct
 
 _TEXTS: Final = {"str": "string", "plain": "string", "bytes": "bytes", "records": "records"}
 
@@ -53,16 +54,6 @@ class Row(NamedTuple):
     tag: str
     default: str
     ignorable: bool
-
-
-def spec(versions: range) -> str:
-    """Return a range of versions in the notation of declarations: "3+", "0-12", "4", "none"."""
-    if not versions:
-        return "none"
-    if versions.stop == END:
-        return f"{versions.start}+"
-    low, high = versions.start, versions.stop - 1
-    return str(low) if low == high else f"{low}-{high}"
 
 
 def rows(cls: type[Struct], version: int | None = None, path: str = "", depth: int = 0) -> Iterator[Row]:

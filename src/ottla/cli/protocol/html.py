@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from textwrap import wrap
 
-from ottla.cli.protocol.grammar import TYPES, about, grammar, rows, sentence, spec
+from ottla.cli.protocol.grammar import TYPES, about, grammar, rows, sentence
 from ottla.cli.protocol.text import flexible_text
+from ottla.inspection.api_names import spec
 from ottla.version import VERSION
 from ottla.wire.apis import API, Api
 from ottla.wire.errors import ERRORS

@@ -37,7 +37,7 @@ def build(command: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import MISUSED, fail
-    from ottla.cli.protocol.names import NoSuchName
+    from ottla.inspection.api_names import NoSuchName
 
     try:
         text = _text(options)
@@ -64,7 +64,7 @@ def _print(text: str) -> int:
 
 def _text(options: argparse.Namespace) -> str:
     """Return the requested text, in the chosen format."""
-    from ottla.cli.protocol.names import NoSuchName
+    from ottla.inspection.api_names import NoSuchName
 
     if options.release:
         return _of_07(options)
@@ -86,7 +86,7 @@ def _text(options: argparse.Namespace) -> str:
 
 def _of_07(options: argparse.Namespace) -> str:
     """Return the requested text for Kafka 0.7."""
-    from ottla.cli.protocol.names import NoSuchName
+    from ottla.inspection.api_names import NoSuchName
     from ottla.kafka07.cli import protocol as protocol07
 
     if options.version is not None or options.html is not None:
@@ -102,7 +102,7 @@ def _of_07(options: argparse.Namespace) -> str:
 
 def _chosen(name: str, version: int | None) -> tuple[Api | type[Message], list[int]]:
     """Return the API or message of a name, and its chosen versions."""
-    from ottla.cli.protocol.names import check_version, find
+    from ottla.inspection.api_names import check_version, find
     from ottla.wire.apis import Api
 
     thing = find(name)
@@ -132,7 +132,8 @@ def _json(value: object) -> str:
 
 
 def _summary(api: Api) -> dict[str, object]:
-    from ottla.cli.protocol.grammar import about, spec
+    from ottla.cli.protocol.grammar import about
+    from ottla.inspection.api_names import spec
 
     purpose, history = about(api)
     summary = {"key": api.key, "name": api.name, "versions": spec(api.versions)}

@@ -6,7 +6,8 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from ottla.cli.protocol.grammar import about, grammar, rows, sentence, spec
+from ottla.cli.protocol.grammar import about, grammar, rows, sentence
+from ottla.inspection.api_names import spec
 from ottla.wire.apis import API, Api
 from ottla.wire.errors import ERRORS
 from ottla.wire.schema import Message

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ottla.cli.decode.frames import Frame
-from ottla.cli.protocol.names import NoSuchName
+from ottla.inspection.api_names import NoSuchName
+from ottla.inspection.frames import Frame
 from ottla.kafka07 import wire as kafka07
 from ottla.kafka07.records.messages import RawMessage07, inner_set, raw_messages
 from ottla.records.batches.header import BadBatch

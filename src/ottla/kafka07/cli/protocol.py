@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ottla.cli.protocol.grammar import sentence
-from ottla.cli.protocol.names import NoSuchName
 from ottla.cli.protocol.text import table, width
+from ottla.inspection.api_names import NoSuchName
 from ottla.kafka07 import wire as kafka07
 
 TERMINALS: Final = {"i16": "INT16", "i32": "INT32", "i64": "INT64", "str": "STRING", "Messages": "MESSAGES", "Rest": "MESSAGES*"}

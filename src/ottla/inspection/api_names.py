@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from ottla.cli.protocol.grammar import spec
 from ottla.wire.apis import API, Api
-from ottla.wire.schema import Message
+from ottla.wire.schema import END, Message
 from ottla.wire.stored_messages import others
 
 
@@ -39,6 +38,16 @@ def find(name: str) -> Api | type[Message]:
 def check_version(name: str, valid: range, version: int | None) -> None:
     if version is not None and version not in valid:
         raise NoSuchName(f"{name} has no version {version}: its versions are {spec(valid)}.")
+
+
+def spec(versions: range) -> str:
+    """Return a range of versions in the notation of declarations: "3+", "0-12", "4", "none"."""
+    if not versions:
+        return "none"
+    if versions.stop == END:
+        return f"{versions.start}+"
+    low, high = versions.start, versions.stop - 1
+    return str(low) if low == high else f"{low}-{high}"
 
 
 def _folded(name: str) -> str:

@@ -5,10 +5,11 @@ Positions count from the first byte after a frame's size.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ottla.cli.decode.bytes_fields import PayloadOpener
-from ottla.cli.decode.tree import as_json, size_text
+from ottla.inspection.bytes_fields import PayloadOpener
+from ottla.inspection.tree import as_json, size_text
 from ottla.wire.apis import API, FALLBACK_VERSIONS, Api
 from ottla.wire.errors import UNSUPPORTED_VERSION
 from ottla.wire.faults import Malformed
@@ -16,6 +17,9 @@ from ottla.wire.framing import decode_request_header
 from ottla.wire.headers import RequestHeader, ResponseHeader
 from ottla.wire.inspection.tree import ValueNode, tree_of
 from ottla.wire.schema import Message
+
+SMALLEST_FRAME_BYTES = 2
+"""The size of the smallest response, an empty one of Kafka 0.7. Responses of other releases have at least four bytes."""
 
 
 @dataclass(slots=True)
@@ -115,3 +119,34 @@ def _unknown(key: int, version: int) -> str:
         return ""
     low, high = api.versions.start, api.versions.stop - 1
     return f"RequestHeader v1, api_version at byte 2: {api.name} has no version {version}, only {low} to {high}."
+
+
+def split(data: bytes, *, whole: bool) -> Iterator[bytes]:
+    """Return the frames in `data` if each begins with its size; otherwise return `data` as one frame.
+
+    With `whole`, the last frame must be complete.
+    """
+    pieces, pos = [], 0
+    while len(data) - pos >= 4:
+        size = int.from_bytes(data[pos : pos + 4], "big", signed=True)
+        if not SMALLEST_FRAME_BYTES <= size <= len(data) - pos - 4:
+            break
+        pieces.append(data[pos + 4 : pos + 4 + size])
+        pos += 4 + size
+    if not pieces or (whole and pos < len(data)):
+        pieces = [data]
+    elif pos < len(data):
+        pieces.append(data[pos + 4 :])
+    return iter(pieces)
+
+
+def missing_bytes(data: bytes) -> int:
+    """Return the number of bytes that are missing from a single request, according to its size; 0 for any other data."""
+    if len(data) < 12 or _names_a_request(data, 0) or not _names_a_request(data, 4):
+        return 0
+    return max(4 + int.from_bytes(data[:4], "big", signed=True) - len(data), 0)
+
+
+def _names_a_request(data: bytes, at: int) -> bool:
+    key, version = (int.from_bytes(data[start : start + 2], "big") for start in (at, at + 2))
+    return key in API and version in API[key].versions

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from ottla.cli.decode.tree import Lines, size_text
+from ottla.inspection.tree import Lines, size_text
 from ottla.records.batches.columns import Columns, Record, open_batches
 from ottla.records.batches.header import HEADER_BYTES, MAGIC, MAGIC_POSITION, BadBatch, BatchHeader, batches, crc_is_valid
 from ottla.records.compression import codecs
