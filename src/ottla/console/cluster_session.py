@@ -30,11 +30,11 @@ IDLE_S = 900.0
 WATCHED_S = 30.0
 """The time, in s, after the last use in which brokers are still watched and offsets sampled."""
 WATCH_EVERY_S = 1.0
-TOPICS_FOR_S = 2.0
-"""The time, in s, for which the list of all topics is used again."""
+TOPICS_FOR_S, TOPICS_AT_MOST_S = 2.0, 6.0
+"""The times, in s, for which the list of all topics is used again, and for which it is used while a new one is loaded."""
 MOST_KEPT = 256
 """The number of last answers that a session keeps."""
-FIRST_SAMPLE_S = 1.0
+FIRST_SAMPLE_S = 0.5
 """The time, in s, for which a page waits for the first samples."""
 CLIENT: Mapping[str, Any] = {
     "client_id": "ottla-console",
@@ -143,19 +143,26 @@ class ClusterSession:
             return self._last_topics
 
     async def _all_topics(self) -> dict[str, TopicInfo]:
-        """Return all topics. Callers at the same time share one request and its outcome."""
-        loading = self._topics
-        if loading is None or (loading.done() and time.monotonic() - self._topics_s > TOPICS_FOR_S):
+        """Return all topics. Callers at the same time share one request and its outcome.
+
+        A list that is not old yet is returned at once, while a new one is loaded: a large cluster's takes its time.
+        """
+        loading, age_s = self._topics, time.monotonic() - self._topics_s
+        if loading is None or (loading.done() and age_s > TOPICS_FOR_S):
             loading = self._topics = asyncio.ensure_future(self._query(lambda admin: admin.describe_all_topics(internal=True)))
             loading.add_done_callback(self._record_topics)
+        if self._last_topics is not None and age_s < TOPICS_AT_MOST_S and not loading.done():
+            return self._last_topics
         return await asyncio.shield(loading)
 
     def _record_topics(self, loading: asyncio.Future[dict[str, TopicInfo]]) -> None:
-        self._topics_s = time.monotonic()
-        if not (loading.cancelled() or loading.exception() is not None):
-            self._last_topics = loading.result()
-        elif self._topics is loading:
-            self._topics = None  # a failure is nothing to keep
+        has_failed = loading.cancelled() or loading.exception() is not None
+        if self._topics is not loading:  # it was forgotten meanwhile
+            return
+        if has_failed:
+            self._topics = None
+        else:
+            self._last_topics, self._topics_s = loading.result(), time.monotonic()
 
     @property
     def troubles(self) -> list[str]:
@@ -164,7 +171,7 @@ class ClusterSession:
 
     def forget_topics(self) -> None:
         """Request the list of topics anew at its next use, because this console has changed it."""
-        self._topics = None
+        self._topics, self._topics_s = None, 0.0
 
     async def read_samples(self) -> ClusterSamples:
         """Return the samples. Wait a moment for the first ones."""

@@ -8,10 +8,12 @@ from ottla.console.views import (
     brokers,
     client_metrics,
     configs,
+    decoder,
     groups,
     messages,
     overview,
     produce,
+    schemas,
     topic_details,
     topics,
     transactions,
@@ -40,6 +42,9 @@ PAGES = (
     Page("/quotas", access.quotas, "quotas.html", "Quotas", menu="Quotas", refresh_s=0),
     Page("/transactions", transactions.transactions, "transactions.html", "Transactions", menu="Transactions"),
     Page("/transactions/{transactional_id}", transactions.transaction, "transaction.html", "Transaction", refresh_s=0),
+    Page("/schemas", schemas.schemas, "schemas.html", "Schemas", menu="Schemas", refresh_s=0),
+    Page("/schemas/{subject}", schemas.schema, "schema.html", "Schema", refresh_s=0),
+    Page("/decoder", decoder.decoder, "decoder.html", "Protocol decoder", menu="Decoder", refresh_s=0, takes_post=True),
 )
 ACTIONS = (
     Action("/topics", topics.create_topic, "/topics"),

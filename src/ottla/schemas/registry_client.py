@@ -107,11 +107,21 @@ class RegistryClient:
     def _no_registry(self) -> RegistryError:
         return RegistryError(f"The server at {self.url} is not a schema registry: check {self._option}.")
 
+    def read(self, path: str) -> Any:
+        """Return what the registry has at a path, such as `/subjects`, as JSON; None for what it does not have."""
+        return self._fetch(path)
+
     def _request(self, path: str, body: bytes | None = None) -> dict[str, Any] | None:
+        found = self._fetch(path, body)
+        if found is not None and not isinstance(found, dict):
+            raise self._no_registry()
+        return found
+
+    def _fetch(self, path: str, body: bytes | None = None) -> Any:
         request = urllib.request.Request(self.url + path, body, self._headers)
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-                found = json.load(answer)
+                return json.load(answer)
         except urllib.error.HTTPError as error:
             refusal = _refusal(error)
             if error.code == 404 and '"error_code"' in refusal:  # only a registry answers with this
@@ -122,9 +132,6 @@ class RegistryClient:
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
             raise KafkaError(f"The schema registry at {self.url} does not answer ({why}): check {self._option}.") from None
-        if not isinstance(found, dict):
-            raise self._no_registry()
-        return found
 
 
 def _versions(subject: str) -> str:

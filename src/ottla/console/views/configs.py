@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from ottla.client.admin.topics import TOPIC_RESOURCE, ConfigEntry, ConfigResource
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.declarations import Done, Part
+from ottla.console.rows import Pages, cut, filter_rows
 from ottla.console.views.topic_details import known_topic
 from ottla.console.views.topics import CHANGE_S
-
-MOST_TOPICS = 1_000
-"""The number of topics whose settings are compared with the defaults for one page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,12 @@ class ChangedSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChangedList:
-    """The resources with settings that differ from the defaults."""
+    """The resources with settings that differ from the defaults. `place` is that of the topics that were compared."""
 
     brokers: list[ChangedSettings]
     topics: list[ChangedSettings]
+    place: Pages
+    q: str
     troubles: list[str]
 
 
@@ -114,21 +114,24 @@ def setting_rows(entries: Iterable[ConfigEntry]) -> list[SettingRow]:
     return sorted(rows, key=lambda row: (not row.is_changed, row.name))
 
 
-async def configs(cluster: ClusterSession) -> ChangedList:
-    """Return the settings of brokers and topics that differ from the defaults."""
+async def configs(cluster: ClusterSession, q: str = "", page: int = 1) -> ChangedList:
+    """Return the settings of brokers and of a page of topics that differ from the defaults."""
     watch = await cluster.read_brokers()
-    topics = list(await cluster.topics())[:MOST_TOPICS]
+    names = list(await cluster.topics())
+    topics, place = cut(filter_rows(names, q, str), page, len(names))
     resources = [ConfigResource.all_brokers()]
     resources += [ConfigResource.broker(each.node_id) for each in watch.brokers.values() if each.answers]
     brokers = await cluster.part("changed brokers", lambda admin: admin.describe_configs_of(resources, check=False))
     some = [ConfigResource.topic(name) for name in topics]
-    changed = await cluster.part("changed topics", lambda admin: admin.describe_configs_of(some, check=False))
+    changed = await cluster.part(f"changed topics {topics[:1]}", lambda admin: admin.describe_configs_of(some, check=False))
     troubles = [part.trouble for part in (brokers, changed) if part.trouble]
     troubles += [str(error) for part in (brokers, changed) if part.value is not None for error in part.value.errors.values()][:5]
     own = {"dynamic topic"}
     return ChangedList(
         [each for resource, found in (brokers.value or {}).items() for each in _changed_settings(resource, found, None)],
         [each for resource, found in (changed.value or {}).items() for each in _changed_settings(resource, found, own)],
+        place,
+        q,
         list(dict.fromkeys(troubles)),
     )
 
