@@ -219,6 +219,7 @@ docs: .venv/ready
 	$(BIN)/python -m tools.settings_page > docs/settings.md
 	$(BIN)/python -m tools.groups_page
 	$(BIN)/python -m tools.metrics_page
+	$(BIN)/python -m tools.grafana_board
 	$(BIN)/python -m tools.moving_pages
 	$(BIN)/python -m tools.keywords
 	$(BIN)/python -m tools.machines_page

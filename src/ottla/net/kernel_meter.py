@@ -15,6 +15,42 @@ except ImportError:
 
 COMPILED = cython.compiled
 
+if cython.compiled:
+    from cython.cimports.cpython.memoryview import PyMemoryView_Check, PyMemoryView_GET_BUFFER
+    from cython.cimports.posix.time import CLOCK_MONOTONIC, clock_gettime, timespec
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _clock_ns() -> cython.longlong:
+        reading = cython.declare(timespec)
+        clock_gettime(CLOCK_MONOTONIC, cython.address(reading))
+        return cython.cast(cython.longlong, reading.tv_sec) * 1_000_000_000 + reading.tv_nsec
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(check=False)
+    def _api_of(frame: object) -> cython.int:
+        """Return key << 8 | version of a request, -1 if it is cut off or is no memoryview."""
+        if not PyMemoryView_Check(frame):
+            return -1
+        data: cython.p_uchar = cython.cast(cython.p_uchar, PyMemoryView_GET_BUFFER(frame).buf)
+        if PyMemoryView_GET_BUFFER(frame).len < 4:
+            return -1
+        return data[1] << 8 | data[3] if data[0] == 0 and data[2] == 0 else -1
+
+else:
+    from time import perf_counter_ns as _clock_ns
+
+    def _api_of(frame):
+        return frame[1] << 8 | frame[3] if len(frame) >= 4 and frame[0] == 0 and frame[2] == 0 else -1
+
+
+def clock_ns():
+    """Return the time of the clock that this module measures with, in ns."""
+    return _clock_ns()
+
+
 BUCKETS = 97
 WIDTH = BUCKETS + 1
 FIRST_NS = 4 << 12
@@ -72,3 +108,66 @@ class StageHistograms:
         """Count the first two stages of a request whose reply is delayed."""
         _count(self._cells, 0, queue_ns)
         _count(self._cells, _local, local_ns)
+
+
+@cython.cclass
+class RequestWatch:
+    """The measuring of one connection's requests. It stands between the connection and `receive`, which serves a request.
+
+    `begun` has the requests whose replies are delayed: reply -> (meter, queue in ns, local in ns, end of local in ns, first bytes
+    if the request may be logged). `last` is the meter of the last request whose reply is to be sent.
+    """
+
+    begun = cython.declare(dict, visibility="readonly")
+    last = cython.declare(object, visibility="public")
+    _receive: object
+    _delayed: object
+    _meters: object
+    _api: cython.int
+    _meter: StageHistograms
+    _head_bytes: cython.int
+    _arrived_ns: cython.longlong
+    _stamp_ns: cython.longlong
+
+    def __init__(self, receive, delayed, meters, head_bytes: cython.int) -> None:
+        self.begun = {}
+        self.last = None
+        self._receive = receive
+        self._delayed = delayed
+        self._meters = meters
+        self._api = -1
+        self._meter = None
+        self._head_bytes = head_bytes
+        self._arrived_ns = self._stamp_ns = _clock_ns()
+
+    def arrive(self) -> None:
+        """Record that requests arrive now, and that the first of them begins."""
+        self._arrived_ns = self._stamp_ns = _clock_ns()
+
+    def resume(self) -> None:
+        """Record that a request begins now that has arrived before."""
+        self._stamp_ns = _clock_ns()
+
+    def receive(self, frame, peer, now, owned):
+        """Serve a request, and count its stages as far as they are over."""
+        answer = self._receive(frame, peer, now, owned)
+        ended_ns: cython.longlong = _clock_ns()
+        queue_ns: cython.longlong = self._stamp_ns - self._arrived_ns
+        local_ns: cython.longlong = ended_ns - self._stamp_ns
+        self._stamp_ns = ended_ns
+        api: cython.int = _api_of(frame)
+        if api != self._api or api < 0:
+            self._meter = self._meters.find(frame)
+            self._api = api
+        meter: StageHistograms = self._meter
+        if isinstance(answer, self._delayed):
+            meter.add_begun(queue_ns, local_ns)
+            head = b"" if self._meters.slow_ns is None else bytes(frame[: self._head_bytes])
+            self.begun[answer] = (meter, queue_ns, local_ns, ended_ns, head)
+            return answer
+        meter.add_served(queue_ns, local_ns)
+        self.last = meter
+        slow_ns = self._meters.slow_ns
+        if slow_ns is not None and queue_ns + local_ns > slow_ns:
+            self._meters.log_slow(meter, frame, peer, (queue_ns, local_ns, 0, 0))
+        return answer

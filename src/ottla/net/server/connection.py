@@ -117,6 +117,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self.where = where
         self._owner = owner
         self._door = door
+        self._receive: Callable[..., Answer | DelayedReply] = door.receive
         self._clock = clock
         self._turns = owner.turns
         self._pool = owner.pool
@@ -397,8 +398,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             (self._owner.unheard.discard if has_room else self._owner.unheard.add)(self)
             (self._transport.resume_reading if has_room else self._transport.pause_reading)()
 
-    def _serve(self, frame: memoryview, now: Now, owned: bool) -> Answer | DelayedReply:
-        answer = self._door.receive(frame, self.peer, now, owned)
+    def _serve(self, frame: memoryview, now: Now, owned: bool) -> None:
+        answer = self._receive(frame, self.peer, now, owned)
         if isinstance(answer, DelayedReply):
             answer.ready = self._ready
             self._owed.append(answer)
@@ -411,7 +412,6 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outbox.held += answered.size
         else:
             self._put(answer)
-        return answer
 
     # --- replies out
 

@@ -53,8 +53,8 @@ class RequestMeters:
         self._other = RequestMeter(OTHER, 0)
         """The meter of requests that no broker serves, so that a client's numbers take no memory."""
 
-    def begin(self, frame: Buffer) -> RequestMeter:
-        """Return the meter of a request, and create it if it is the first one of an API and version that exist."""
+    def find(self, frame: Buffer) -> RequestMeter:
+        """Return the meter of a request, a new one for the first request of an API and version that exist."""
         if len(frame) < 4 or frame[0] or frame[2] or frame[1] not in API or frame[3] not in API[frame[1]].versions:
             return self._other
         key, version = frame[1], frame[3]
