@@ -100,10 +100,12 @@ def _messages(schema: ValueSchema) -> tuple[Any, Sequence[Any]]:
     pool = pools.DescriptorPool()
     messages: Sequence[Any] = ()
     try:
-        for data in schema.texts:
+        for place, data in enumerate(schema.texts):
             file = descriptors.FileDescriptorProto.FromString(data)
+            if place < len(schema.names):  # a registry does not know by which name another schema imports a file
+                file.name = schema.names[place]
             _add_well_known(pool, pools.Default(), descriptors, file)
-            pool.AddSerializedFile(data)
+            pool.AddSerializedFile(file.SerializeToString())
             messages = list(pool.FindFileByName(file.name).message_types_by_name.values())
     except Exception as error:  # a DecodeError without a public base, a TypeError for an import that is missing
         raise SettingError(

@@ -1,0 +1,1 @@
+"""Schemas of Avro: parsed, canonical, and compared."""

@@ -1,0 +1,1 @@
+"""Schemas of JSON Schema: parsed, canonical, and compared."""

@@ -1,0 +1,1 @@
+"""Schemas of Protobuf: their texts parsed, written and compared."""

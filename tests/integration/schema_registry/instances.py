@@ -1,0 +1,58 @@
+"""Instances of a schema registry in the test's process, and requests to them."""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.schema_registry.server.instance import ListenOptions, SchemaRegistryInstance
+from ottla.schema_registry.server.registry import RegistryOptions
+from ottla.web.address import WebAddress
+
+_numbers = itertools.count(1)
+
+
+class Instance:
+    """A running instance."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(
+        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any, Mapping[str, str]]:
+        """Send a request; return the status, the JSON of the answer, and its headers."""
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=30)
+        try:
+            data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+            connection.request(method, path, data, {"Content-Type": "application/vnd.schemaregistry.v1+json", **(headers or {})})
+            answer = connection.getresponse()
+            text = answer.read()
+            return answer.status, json.loads(text) if text else None, dict(answer.headers.items())
+        finally:
+            connection.close()
+
+    def register(self, subject: str, text: str, **more: object) -> Any:
+        """Register a schema, and return the answer."""
+        status, found, _ = self.ask("POST", f"/subjects/{subject}/versions", {"schema": text, **more})
+        assert status == 200, found
+        return found
+
+
+def fresh_options() -> RegistryOptions:
+    """Return a topic and a group of its own."""
+    number = next(_numbers)
+    return RegistryOptions(f"_schemas-{number}", f"registry-{number}")
+
+
+@contextmanager
+def instance(address: str, options: RegistryOptions | None = None, **listen: Any) -> Iterator[Instance]:
+    """Return a context manager with an instance on the cluster at `address`."""
+    wanted = ListenOptions(WebAddress("127.0.0.1", 0), **listen)
+    with SchemaRegistryInstance({"bootstrap_servers": address}, wanted, options or fresh_options()) as running:
+        yield Instance(running.server.url)
