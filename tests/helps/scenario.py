@@ -28,6 +28,7 @@ ROOMS = (
     "pipelines",
     "this_machine",
     "web",
+    "schemas",
 )
 """The modules with scenarios."""
 

@@ -25,6 +25,7 @@ EXAMPLES = (
     Example("serve --data-dir data --listen 127.0.0.1:9092 --config broker.properties", "With the settings of a file."),
     Example("serve --data-dir data --listen 127.0.0.1:9092 --console 127.0.0.1:8080", "With the console's pages in a browser."),
     Example("serve --data-dir data --listen 127.0.0.1:9092 --metrics 127.0.0.1:9404", "With metrics for Prometheus."),
+    Example("serve --data-dir data --listen 127.0.0.1:9092 --schema-registry 127.0.0.1:8081", "With a schema registry."),
 )
 
 
@@ -73,6 +74,10 @@ def build(command: Parser) -> None:
     command.add_argument("--console-read-only", action="store_true", help="let the console refuse every change")
     help_text = "a properties file of the console's client: a trust store, or a user for all visitors"
     command.add_argument("--console-config", metavar="FILE", help=help_text)
+    help_text = "also serve a schema registry there, such as 127.0.0.1:8081; its schemas are in the topic _schemas"
+    command.add_argument("--schema-registry", metavar="HOST:PORT", help=help_text)
+    help_text = "a properties file of the schema registry's client: a trust store, or a user"
+    command.add_argument("--schema-registry-config", metavar="FILE", help=help_text)
     add_web_options(command)
     command.set_defaults(run=run)
 
@@ -133,6 +138,10 @@ def _companions(options: argparse.Namespace) -> list[Companion]:
         from ottla.monitoring.server import MetricsCompanion
 
         found.append(MetricsCompanion(WebAddress.parse(options.metrics)))
+    if options.schema_registry is not None:
+        from ottla.cli.schema_registry import registry_of
+
+        found.append(registry_of(options))
     return found
 
 

@@ -8,13 +8,16 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from typing import Any
 
 from ottla.errors import KafkaError
 from ottla.schemas.schema import AVRO, JSON, PROTOBUF, ValueSchema
 
 TIMEOUT_S = 10
+CALL_TIMEOUT_S = 30
 MOST_REFERENCES = 1000
+MOST_REASON_BYTES = 1 << 20
 REFUSAL_BYTES = 300
 """The number of bytes of a refusal that are shown."""
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
@@ -24,6 +27,14 @@ _FORMATS = {type_name: name for name, type_name in TYPES.items()}
 
 class RegistryError(KafkaError, ValueError):
     """A schema registry answered, but not with a usable schema."""
+
+
+class RefusedByRegistry(KafkaError):
+    """A schema registry refused a request. `code` is the registry's number of the reason."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class RegistryClient:
@@ -62,6 +73,29 @@ class RegistryClient:
         if found is None:
             raise RegistryError(f"The schema registry at {self.url} takes no schema for subject {subject}: check {self._option}.")
         return self._id(found)
+
+    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Send a request, and return the JSON of the answer. Raises `RefusedByRegistry` with the registry's reason."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, self._headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise self._refused(error) from None
+        except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
+            why = getattr(error, "reason", error)
+            raise KafkaError(f"The schema registry at {self.url} does not answer ({why}): check {self._option}.") from None
+
+    def _refused(self, error: urllib.error.HTTPError) -> RefusedByRegistry:
+        try:
+            with error:
+                found = json.loads(error.read(MOST_REASON_BYTES))
+            code, message = int(found["error_code"]), " ".join(str(found["message"]).split()).rstrip(".")
+        except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
+            code, message = error.code, f"HTTP status {error.code}"
+        advice = f"give a user and a password in the URL of {self._option}" if error.code == 401 else f"error {code}"
+        return RefusedByRegistry(f"The schema registry at {self.url} refused it: {message} ({advice}).", code)
 
     def _find(self, path: str, format_name: str) -> dict[str, Any] | None:
         found = self._request(path + _query(format_name))

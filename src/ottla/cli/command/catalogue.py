@@ -25,6 +25,8 @@ COMMANDS = {
     "cluster": CommandEntry("admin.cluster", "show the brokers of a cluster, and move replicas and leaders between them"),
     "bench": CommandEntry("bench.bench", "put load on a topic, and print rates and percentiles"),
     "doctor": CommandEntry("doctor.doctor", "check the way to a cluster and its health, with what to do"),
+    "schema-registry": CommandEntry("schema_registry", "run a schema registry: Avro, JSON Schema and Protobuf over HTTP"),
+    "schema": CommandEntry("schema", "list, print, register, check and delete the schemas of a registry"),
     "console": CommandEntry("console", "show a cluster in a browser: brokers, topics, groups, settings, users, live"),
     "profile": CommandEntry("profile", "name the settings of clusters, so that commands need no address"),
     "logdirs": CommandEntry("admin.log_dirs", "show the log directories of brokers, their sizes and replicas"),

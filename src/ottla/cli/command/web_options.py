@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
-    from ottla.web.server import WebServer
+    from ottla.web.address import WebAddress
+    from ottla.web.server import TlsFiles, WebServer
 
 INSECURE = "--insecure-http"
 
@@ -25,9 +26,18 @@ def add_web_options(parser: argparse.ArgumentParser) -> None:
 
 def server_of(options: argparse.Namespace, app: Any, address: str, *, name: str, option: str) -> WebServer:
     """Return the server of an application, guarded and not started yet. `option` has its address. Raises `SettingError`."""
-    from ottla.web.address import WebAddress
     from ottla.web.guard import RequestGuard, hosts_of
-    from ottla.web.server import TlsFiles, WebServer
+    from ottla.web.server import WebServer
+
+    where, tls = address_of(options, address, option)
+    guarded = RequestGuard(app, hosts=hosts_of(where, options.allow_host))
+    return WebServer(guarded, where, name=name, option=option, tls=tls)
+
+
+def address_of(options: argparse.Namespace, address: str, option: str) -> tuple[WebAddress, TlsFiles | None]:
+    """Return the address of an option, and the files of a certificate. Raises `SettingError` if others could read what is sent."""
+    from ottla.web.address import WebAddress
+    from ottla.web.server import TlsFiles
 
     try:
         where = WebAddress.parse(address)
@@ -36,6 +46,4 @@ def server_of(options: argparse.Namespace, app: Any, address: str, *, name: str,
         raise SettingError(f"{option}: {error}") from None
     if options.tls_key and not options.tls_certificate:
         raise SettingError("--tls-key has no effect without --tls-certificate: give both.")
-    tls = TlsFiles(options.tls_certificate, options.tls_key) if options.tls_certificate else None
-    guarded = RequestGuard(app, hosts=hosts_of(where, options.allow_host))
-    return WebServer(guarded, where, name=name, option=option, tls=tls)
+    return where, TlsFiles(options.tls_certificate, options.tls_key) if options.tls_certificate else None
