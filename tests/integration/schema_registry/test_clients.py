@@ -121,4 +121,5 @@ def test_confluent_kafka_registers_protobuf_with_its_dependencies(registry: Inst
         assert ProtobufDeserializer(kind, DEPRECATED, fresh)(written, where) == message
     assert RegistryDeserializer(registry.url)(written) == {"plane": {"name": "A"}}
     references = client.get_latest_version("dependent-value").schema.references
-    assert references is not None and [each.name for each in references] == ["air/plane.proto"]
+    assert references is not None
+    assert [each.name for each in references] == ["air/plane.proto"]

@@ -5,15 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import ssl
 import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 import ottla
 from ottla.errors import SettingError
+from ottla.web.server import TlsFiles
 from tests.integration.schema_registry.instances import Instance, fresh_options, instance
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
@@ -179,3 +184,25 @@ def _until_empty(registry: Instance) -> None:
             return
         threading.Event().wait(0.05)
     raise AssertionError("the registry still has its former schemas")
+
+
+def test_instances_forward_changes_over_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    chain = tmp_path / "chain.pem"
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(chain))
+    authority.cert_pem.write_to_path(str(chain), append=True)
+    context = ssl.create_default_context(cafile=str(chain))
+    options = fresh_options()
+    tls = TlsFiles(str(chain))
+    with (
+        ottla.Broker() as broker,
+        instance(broker.address, options, tls=tls) as one,
+        instance(broker.address, options, tls=tls) as two,
+    ):
+        for number, each in enumerate((one, two), 1):
+            request = urllib.request.Request(
+                f"{each.url}/subjects/s{number}/versions", b'{"schema": "\\"int\\""}', {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, context=context, timeout=20) as answer:
+                assert json.load(answer)["id"] == 1

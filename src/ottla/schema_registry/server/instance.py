@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -41,7 +42,7 @@ class SchemaRegistryInstance:
     ) -> None:
         self._listen = listen
         self._registry = SchemaRegistryServer(settings, self._identify, options)
-        app = make_app(self._registry, listen.users)
+        app = make_app(self._registry, listen.users, None if listen.tls is None else _trust(listen.tls))
         hosts = hosts_of(listen.address, listen.allowed_hosts) if listen.address.is_loopback else None
         guard = RequestGuard(app, hosts=hosts, most_body=MOST_BODY)
         self.server = WebServer(guard, listen.address, name="schema registry", option=option, tls=listen.tls)
@@ -67,3 +68,13 @@ class SchemaRegistryInstance:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+
+def _trust(tls: TlsFiles) -> ssl.SSLContext:
+    """Return what to trust of other instances: the system's authorities, and the own certificate. Raises `CannotServe`."""
+    context = ssl.create_default_context()
+    try:
+        context.load_verify_locations(tls.certificate)
+    except (OSError, ssl.SSLError):
+        tls.context()  # it raises the sentence for a file that is no certificate
+    return context
