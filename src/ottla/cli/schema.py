@@ -112,7 +112,7 @@ class RegistryCaller:
             raise SettingError(f"{url} is a directory, and `ottla schema` needs a registry: give its URL with --schema-registry.")
         self._client: RegistryClient = place
 
-    def ask(self, method: str, *parts: object, body: Mapping[str, Any] | None = None, **query: object) -> Any:
+    def request(self, method: str, *parts: object, body: Mapping[str, Any] | None = None, **query: object) -> Any:
         """Send a request, and return the JSON of the answer."""
         path = "/" + "/".join(urllib.parse.quote(str(part), safe="") for part in parts)
         text = urllib.parse.urlencode({name: each for name, each in query.items() if each})
@@ -121,7 +121,7 @@ class RegistryCaller:
 
 def _list(options: argparse.Namespace) -> int:
     deleted = "true" if options.deleted else ""
-    found = RegistryCaller(options).ask("GET", "schemas", subjectPrefix=options.prefix, latestOnly="true", deleted=deleted)
+    found = RegistryCaller(options).request("GET", "schemas", subjectPrefix=options.prefix, latestOnly="true", deleted=deleted)
     columns = ("subject", "version", "id", "type", "references")
     rows = [
         (each["subject"], each["version"], each["id"], each.get("schemaType", AVRO), _names(each.get("references")))
@@ -140,9 +140,9 @@ def _get(options: argparse.Namespace) -> int:
     if (options.id is None) == (options.subject is None):
         raise SettingError("Name a subject, or an id with --id, and not both.")
     if options.id is not None:
-        found = registry.ask("GET", "schemas", "ids", options.id)
+        found = registry.request("GET", "schemas", "ids", options.id)
     else:
-        found = registry.ask("GET", "subjects", options.subject, "versions", options.version or "latest")
+        found = registry.request("GET", "subjects", options.subject, "versions", options.version or "latest")
     print_lines(as_lines([found]) if options.json else [_pretty(found)])
     return 0
 
@@ -161,8 +161,8 @@ def _pretty(found: Mapping[str, Any]) -> str:
 def _register(options: argparse.Namespace) -> int:
     body, normalize = _body(options), "true" if options.normalize else ""
     registry = RegistryCaller(options)
-    found = registry.ask("POST", "subjects", options.subject, "versions", body=body, normalize=normalize)
-    looked_up = registry.ask("POST", "subjects", options.subject, body=body, normalize=normalize)
+    found = registry.request("POST", "subjects", options.subject, "versions", body=body, normalize=normalize)
+    looked_up = registry.request("POST", "subjects", options.subject, body=body, normalize=normalize)
     version = found.get("version", looked_up["version"])
     if options.json:
         print_lines(as_lines([{"subject": options.subject, "version": version, "id": found["id"]}]))
@@ -173,7 +173,7 @@ def _register(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> int:
     parts = ("compatibility", "subjects", options.subject, "versions", *(() if options.version is None else (options.version,)))
-    found = RegistryCaller(options).ask("POST", *parts, body=_body(options), verbose="true")
+    found = RegistryCaller(options).request("POST", *parts, body=_body(options), verbose="true")
     fits, reasons = bool(found["is_compatible"]), list(map(str, found.get("messages") or ()))
     if options.json:
         print_lines(as_lines([{"subject": options.subject, "is_compatible": fits, "messages": reasons}]))
@@ -192,8 +192,8 @@ def _delete(options: argparse.Namespace) -> int:
     if (code := confirm.refused(options, effect, options.subject)) is not None:
         return code
     if options.permanent:
-        _delete_first(lambda: registry.ask("DELETE", *parts))
-    found = registry.ask("DELETE", *parts, permanent="true" if options.permanent else "")
+        _delete_first(lambda: registry.request("DELETE", *parts))
+    found = registry.request("DELETE", *parts, permanent="true" if options.permanent else "")
     versions = found if isinstance(found, list) else [found]
     if options.json:
         print_lines(as_lines([{"subject": options.subject, "versions": versions, "permanent": options.permanent}]))

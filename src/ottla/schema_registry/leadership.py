@@ -17,7 +17,7 @@ DUPLICATE_URLS = 1
 
 
 @dataclass(frozen=True)
-class Identity:
+class InstanceIdentity:
     """An instance of a registry."""
 
     host: str
@@ -37,16 +37,16 @@ class Identity:
 class Assignment:
     """The decision of a generation: the leader, or none. `error` is 1 if two instances have one URL."""
 
-    leader: Identity | None
+    leader: InstanceIdentity | None
     error: int = 0
 
 
-def encode_identity(identity: Identity) -> bytes:
+def encode_identity(identity: InstanceIdentity) -> bytes:
     """Return a member's metadata."""
     return json.dumps({"version": VERSION, **asdict(identity)}).encode()
 
 
-def decode_identity(data: bytes) -> Identity | None:
+def decode_identity(data: bytes) -> InstanceIdentity | None:
     """Return the instance that a member's metadata describe, or None for other bytes."""
     try:
         return _identity(json.loads(data))
@@ -78,6 +78,7 @@ def decode_assignment(data: bytes) -> Assignment:
         raise ValueError("it is no assignment of a schema registry") from None
 
 
-def _identity(found: Mapping[str, Any]) -> Identity:
-    eligible = bool(found.get("master_eligibility", True))
-    return Identity(str(found["host"]), int(found["port"]), str(found.get("scheme") or "http"), eligible, bool(found.get("leader")))
+def _identity(found: Mapping[str, Any]) -> InstanceIdentity:
+    scheme = str(found.get("scheme") or "http")
+    eligible, leads = bool(found.get("master_eligibility", True)), bool(found.get("leader"))
+    return InstanceIdentity(str(found["host"]), int(found["port"]), scheme, eligible, leads)

@@ -223,7 +223,7 @@ class RegistryMachine:
             if each.deleted
             and each.schema_id == new.schema_id
             and each.version < new.version
-            and not self.state.referring((each.subject, each.version), deleted=True)
+            and not self.state.referrers_of((each.subject, each.version), deleted=True)
         ]
 
     def _check_mode(self, subject: str, *, imports: bool) -> str:
@@ -249,7 +249,7 @@ class RegistryMachine:
         if stored.deleted and not change.permanent:
             raise refusals.version_deleted(subject, stored.version)
         self._check_writable(subject)
-        if self.state.referring((subject, stored.version), deleted=change.permanent):
+        if self.state.referrers_of((subject, stored.version), deleted=change.permanent):
             raise refusals.still_referenced(subject, stored.version)
         if not change.permanent:
             return RegistryOutcome((entry_of(replace(stored, deleted=True)),), stored.version)
@@ -267,7 +267,7 @@ class RegistryMachine:
         self._check_writable(subject)
         versions = self.state.versions(subject, deleted=change.permanent)
         for each in versions:
-            referring = self.state.referring((subject, each.version), deleted=change.permanent)
+            referring = self.state.referrers_of((subject, each.version), deleted=change.permanent)
             if any(other.subject != subject for other in referring):
                 raise refusals.still_referenced(subject, each.version)
             if change.permanent and not each.deleted:
@@ -308,7 +308,7 @@ class RegistryMachine:
             removed = [stored for each in names for stored in self.state.versions(each, deleted=True)]
             keys = {(each.subject, each.version) for each in removed}
             for each in removed:
-                others = self.state.referring((each.subject, each.version), deleted=True)
+                others = self.state.referrers_of((each.subject, each.version), deleted=True)
                 if any((other.subject, other.version) not in keys for other in others):
                     raise refusals.still_referenced(each.subject, each.version)
             entries += map(_tombstone, removed)

@@ -79,7 +79,7 @@ def _show_schema(machine: RegistryMachine, stored: Stored, format_name: str, *, 
 def referenced_by(machine: RegistryMachine, subject: str, version: str, *, deleted: bool) -> list[int]:
     """Return the ids of the schemas that refer to a version."""
     stored = find_version(machine, subject, version, deleted=True)
-    found = machine.state.referring((stored.subject, stored.version), deleted=deleted)
+    found = machine.state.referrers_of((stored.subject, stored.version), deleted=deleted)
     return sorted({each.schema_id for each in found})
 
 
@@ -131,7 +131,7 @@ def schemas(machine: RegistryMachine, prefix: str, *, deleted: bool, latest_only
     return [show_version(machine, each) for each in found]
 
 
-def look_up(machine: RegistryMachine, subject: str, schema: SchemaText, *, normalized: bool, deleted: bool) -> Stored:
+def find_schema(machine: RegistryMachine, subject: str, schema: SchemaText, *, normalized: bool, deleted: bool) -> Stored:
     """Return the version of a subject that has a schema."""
     state = machine.state
     for name in _names_in_contexts(state, subject):

@@ -132,7 +132,7 @@ class RegistryState:
         keys = found.keys_by_id.get(schema_id, {}) if found is not None else {}
         return [self.subjects[subject][version] for subject, version in keys]
 
-    def referring(self, key: Key, *, deleted: bool) -> list[Stored]:
+    def referrers_of(self, key: Key, *, deleted: bool) -> list[Stored]:
         """Return the versions that refer to a version, also the deleted ones if `deleted`."""
         found = (self.subjects[subject][version] for subject, version in self.referrers.get(key, {}))
         return [each for each in found if deleted or not each.deleted]

@@ -82,12 +82,12 @@ class RegistryClient:
             with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise self._refused(error) from None
+            raise self._refusal_of(error) from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
             raise KafkaError(f"The schema registry at {self.url} does not answer ({why}): check {self._option}.") from None
 
-    def _refused(self, error: urllib.error.HTTPError) -> RefusedByRegistry:
+    def _refusal_of(self, error: urllib.error.HTTPError) -> RefusedByRegistry:
         try:
             with error:
                 found = json.loads(error.read(MOST_REASON_BYTES))

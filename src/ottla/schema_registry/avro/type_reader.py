@@ -27,18 +27,18 @@ class TypeReader:
         if isinstance(given, list):
             return self._union(given, space)
         if not isinstance(given, dict):
-            _refuse(f"{_shown(given)} is no type")
+            _refuse(f"{_shorten(given)} is no type")
         kind = given.get("type")
         if isinstance(kind, dict | list):
             return self.read(kind, space)
         if not isinstance(kind, str):
-            _refuse(f"No type: {_shown(given)}")
+            _refuse(f"No type: {_shorten(given)}")
         if kind in NAMED:
             return self._define(kind, given, space)
         if kind in ("array", "map"):
             key = "items" if kind == "array" else "values"
             if key not in given:
-                _refuse(f"{kind} has no {key} type: {_shown(given)}")
+                _refuse(f"{kind} has no {key} type: {_shorten(given)}")
             return AvroType(kind, inner=self.read(given[key], space))
         return self._reference(kind, space)
 
@@ -78,7 +78,7 @@ class TypeReader:
         else:
             size = given.get("size")
             if type(size) is not int or size < 0:
-                _refuse(f"Invalid or no size: {_shown(given)}")
+                _refuse(f"Invalid or no size: {_shorten(given)}")
             made.size = size
         return made
 
@@ -89,10 +89,10 @@ class TypeReader:
         found: dict[str, AvroField] = {}
         for each in fields:
             if not isinstance(each, dict):
-                _refuse(f"Invalid field: {_shown(each)}")
+                _refuse(f"Invalid field: {_shorten(each)}")
             name = each.get("name")
             if not isinstance(name, str):
-                _refuse(f"No field name: {_shown(each)}")
+                _refuse(f"No field name: {_shorten(each)}")
             _check_name(name)
             if "type" not in each:
                 _refuse(f"No field type: {name}")
@@ -102,7 +102,7 @@ class TypeReader:
             if "default" in each:
                 made.has_default, made.default = True, each["default"]
                 if self.is_new and not is_default(made.type, made.default):
-                    _refuse(f"Invalid default for field {name}: {_shown(made.default)} not a {_shown(each['type'])}")
+                    _refuse(f"Invalid default for field {name}: {_shorten(made.default)} not a {_shorten(each['type'])}")
             found[name] = made
         return tuple(found.values())
 
@@ -116,20 +116,20 @@ def name_of(given: dict[str, Any], space: str) -> tuple[str, str]:
     """Return the short name of a definition, and its namespace. Raises `InvalidSchema`."""
     name = given.get("name")
     if not isinstance(name, str) or not name:
-        _refuse(f"No name in schema: {_shown(given)}")
+        _refuse(f"No name in schema: {_shorten(given)}")
     if "." in name:
         own, _, name = name.rpartition(".")
         return name, own
     own = given.get("namespace", space)
     if not isinstance(own, str):
-        _refuse(f"Invalid namespace: {_shown(own)}")
+        _refuse(f"Invalid namespace: {_shorten(own)}")
     return name, own
 
 
 def _read_enum(made: AvroType, given: dict[str, Any]) -> None:
     symbols = given.get("symbols")
     if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
-        _refuse(f"Enum has no symbols: {_shown(given)}")
+        _refuse(f"Enum has no symbols: {_shorten(given)}")
     for each in symbols:
         _check_name(each)
     if len(set(symbols)) != len(symbols):
@@ -137,25 +137,25 @@ def _read_enum(made: AvroType, given: dict[str, Any]) -> None:
     made.symbols = tuple(symbols)
     default = given.get("default")
     if default is not None and default not in symbols:
-        _refuse(f"The Enum Default: {_shown(default)} is not in the enum symbol set: {_shown(symbols)}")
+        _refuse(f"The Enum Default: {_shorten(default)} is not in the enum symbol set: {_shorten(symbols)}")
     made.default_symbol = default
 
 
 def _strings(given: dict[str, Any], key: str) -> list[str]:
     found = given.get(key) or []
     if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        _refuse(f"{key} not an array of strings: {_shown(found)}")
+        _refuse(f"{key} not an array of strings: {_shorten(found)}")
     return found
 
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        _refuse(f"Illegal name: {_shown(name)}" if name else "Empty name")
+        _refuse(f"Illegal name: {_shorten(name)}" if name else "Empty name")
 
 
 def _refuse(reason: str) -> NoReturn:
     raise InvalidSchema(reason)
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     return str(value)[:200]

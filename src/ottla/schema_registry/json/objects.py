@@ -28,7 +28,7 @@ class ObjectComparison(Protocol):
 def changed_object(within: ObjectComparison, old: View, new: View, path: str) -> Iterator[JsonDifference]:
     """Iterate over the differences of two objects."""
     yield from _changed_required(old.raw, new.raw, path)
-    before, after = _mapping(old.raw, "properties"), _mapping(new.raw, "properties")
+    before, after = _mapping_at(old.raw, "properties"), _mapping_at(new.raw, "properties")
     for name in dict.fromkeys((*before, *after)):
         where = f"{path}/properties/{name}"
         if name not in after:
@@ -45,8 +45,8 @@ def changed_object(within: ObjectComparison, old: View, new: View, path: str) ->
 
 def _changed_required(old: dict[str, Any], new: dict[str, Any], path: str) -> Iterator[JsonDifference]:
     before, after = _names(old), _names(new)
-    properties = _mapping(new, "properties")
-    for name in _mapping(old, "properties"):
+    properties = _mapping_at(new, "properties")
+    for name in _mapping_at(old, "properties"):
         where = f"{path}/required/{name}"
         if name not in properties or (name in before) == (name in after):
             continue
@@ -60,8 +60,8 @@ def _changed_required(old: dict[str, Any], new: dict[str, Any], path: str) -> It
 
 def _removed_member(within: ObjectComparison, old: View, new: View, name: str, path: str) -> Iterator[JsonDifference]:
     """Iterate over the differences of a property that the newer schema no longer names."""
-    own = within.old(_mapping(old.raw, "properties")[name], old.base)
-    covering = _covering(new.raw, name)
+    own = within.old(_mapping_at(old.raw, "properties")[name], old.base)
+    covering = _covering_schema(new.raw, name)
     if _is_open(new.raw):
         yield JsonDifference("PROPERTY_REMOVED_FROM_OPEN_CONTENT_MODEL", path)
     elif covering is not None:
@@ -75,7 +75,7 @@ def _removed_member(within: ObjectComparison, old: View, new: View, name: str, p
 
 def _added_member(within: ObjectComparison, old: View, new: View, name: str, path: str) -> Iterator[JsonDifference]:
     """Iterate over the differences of a property that the older schema does not name."""
-    raw = _mapping(new.raw, "properties")[name]
+    raw = _mapping_at(new.raw, "properties")[name]
     own = within.new(raw, new.base)
     required, default = name in _names(new.raw), "_WITH_DEFAULT" if _has_default(raw) else ""
     kind = f"REQUIRED_PROPERTY{default}" if required else "OPTIONAL_PROPERTY"
@@ -83,7 +83,7 @@ def _added_member(within: ObjectComparison, old: View, new: View, name: str, pat
         empty = own.kind == EMPTY
         yield JsonDifference(f"{'PROPERTY_WITH_EMPTY_SCHEMA' if empty else kind}_ADDED_TO_OPEN_CONTENT_MODEL", path)
         return
-    covering = _covering(old.raw, name)
+    covering = _covering_schema(old.raw, name)
     if covering is not None:
         found = within.compare(within.old(covering, old.base), own, path)
         yield from found
@@ -96,7 +96,7 @@ def _coverage(found: list[JsonDifference]) -> str:
 
 
 def _dependencies(within: ObjectComparison, old: View, new: View, path: str) -> Iterator[JsonDifference]:
-    before, after = _depending(old.raw), _depending(new.raw)
+    before, after = _dependency_map(old.raw), _dependency_map(new.raw)
     for name in dict.fromkeys((*before, *after)):
         one, two = before.get(name), after.get(name)
         where = f"{path}/dependencies/{name}"
@@ -191,9 +191,9 @@ def _is_open(raw: dict[str, Any]) -> bool:
     )
 
 
-def _covering(raw: dict[str, Any], name: str) -> Any:
+def _covering_schema(raw: dict[str, Any], name: str) -> Any:
     """Return the schema of an object for a property that is not named, or None."""
-    for pattern, found in _mapping(raw, "patternProperties").items():
+    for pattern, found in _mapping_at(raw, "patternProperties").items():
         if _fits(pattern, name):
             return found
     for keyword in ("additionalProperties", "unevaluatedProperties"):
@@ -212,11 +212,11 @@ def _fits(pattern: str, name: str) -> bool:
         return False
 
 
-def _depending(raw: dict[str, Any]) -> Mapping[str, Any]:
-    return {**_mapping(raw, "dependencies"), **_mapping(raw, "dependentRequired"), **_mapping(raw, "dependentSchemas")}
+def _dependency_map(raw: dict[str, Any]) -> Mapping[str, Any]:
+    return {**_mapping_at(raw, "dependencies"), **_mapping_at(raw, "dependentRequired"), **_mapping_at(raw, "dependentSchemas")}
 
 
-def _mapping(raw: dict[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping_at(raw: dict[str, Any], name: str) -> Mapping[str, Any]:
     found = raw.get(name)
     return found if isinstance(found, dict) else {}
 

@@ -47,7 +47,7 @@ class FileParser:
     def _syntax(self) -> None:
         word = self._next()
         self._expect("=")
-        value = self._string().decode(errors="replace")
+        value = self._read_string().decode(errors="replace")
         if word.text != "syntax" or value not in ("proto2", "proto3"):
             self._fail(word, f"unknown {word.text} {value!r}: proto2 and proto3 are known")
         if value == "proto3":
@@ -76,7 +76,7 @@ class FileParser:
         if kind:
             listed = self.file.public_dependency if kind == "public" else self.file.weak_dependency
             listed.append(len(self.file.dependency))
-        self.file.dependency.append(self._string().decode(errors="replace"))
+        self.file.dependency.append(self._read_string().decode(errors="replace"))
         self._expect(";")
 
     def _package(self) -> None:
@@ -241,7 +241,7 @@ class FileParser:
         if self._peek().kind in (STRING, NAME):
             while True:
                 is_string = self._peek().kind == STRING
-                owner.reserved_name.append(self._string().decode(errors="replace") if is_string else self._name())
+                owner.reserved_name.append(self._read_string().decode(errors="replace") if is_string else self._name())
                 if not self._accept(","):
                     break
         else:
@@ -331,7 +331,7 @@ class FileParser:
         """Parse an option's value: its kind, and the value."""
         word = self._peek()
         if word.kind == STRING:
-            return STRING, self._string()
+            return STRING, self._read_string()
         if word.text in ("{", "[", "<"):
             return "aggregate", self._aggregate()
         sign = ""
@@ -373,7 +373,7 @@ class FileParser:
             self._fail(word)
         return word.text
 
-    def _string(self) -> bytes:
+    def _read_string(self) -> bytes:
         word = self._next()
         if word.kind != STRING:
             self._fail(word)

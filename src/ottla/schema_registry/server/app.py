@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as StarletteRoute
 
-from ottla.schema_registry.leadership import Identity
+from ottla.schema_registry.leadership import InstanceIdentity
 from ottla.schema_registry.refusals import RegistryRefusal
 from ottla.schema_registry.server.http_request import RegistryRequest, split_path
 from ottla.schema_registry.server.registry import LEADER_WAIT_S, SchemaRegistryServer
-from ottla.schema_registry.server.routes import EMPTY_ANSWER, Route, Text, find_route, reply_to, within_context
+from ottla.schema_registry.server.routes import EMPTY_ANSWER, RegistryRoute, Text, find_route, reply_to, within_context
 from ottla.version import VERSION
 
 log = logging.getLogger("ottla.schema_registry")
@@ -76,7 +76,7 @@ class RegistryApp:
             return _answer(route.read(self._registry.machine, asked), request)
         return await self._change(route, asked, request)
 
-    async def _change(self, route: Route, asked: RegistryRequest, request: Request) -> Response:
+    async def _change(self, route: RegistryRoute, asked: RegistryRequest, request: Request) -> Response:
         assert route.write is not None
         change = route.write(self._registry.machine, asked)
         deadline = asyncio.get_running_loop().time() + LEADER_WAIT_S
@@ -92,7 +92,7 @@ class RegistryApp:
                     raise _not_forwarded(leader, error) from None
             await asyncio.sleep(RETRY_S)
 
-    async def _forward(self, leader: Identity, asked: RegistryRequest, request: Request) -> Response:
+    async def _forward(self, leader: InstanceIdentity, asked: RegistryRequest, request: Request) -> Response:
         """Return the leader's response to a change, once its records were read here, too."""
         if FORWARDED in request.headers:
             raise RegistryRefusal(50003, "Error while forwarding the request to the primary: it is not the leader any more.")
@@ -110,7 +110,7 @@ class RegistryApp:
             await self._registry.store.catch_up()
         return Response(body, status, {"content-type": MEDIA_TYPE})
 
-    def _send(self, leader: Identity, line: tuple[str, str], body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
+    def _send(self, leader: InstanceIdentity, line: tuple[str, str], body: bytes, headers: Mapping[str, str]) -> tuple[int, bytes]:
         """Send a request to the leader, and block meanwhile."""
         if leader.scheme == "https":
             context = self._trust or ssl.create_default_context()
@@ -138,7 +138,7 @@ class RegistryApp:
         return found[name]
 
 
-def _not_forwarded(leader: Identity, error: Exception) -> RegistryRefusal:
+def _not_forwarded(leader: InstanceIdentity, error: Exception) -> RegistryRefusal:
     return RegistryRefusal(50003, f"Error while forwarding the request to the primary at {leader.url}: {error}.")
 
 
@@ -147,11 +147,11 @@ def _check_media_types(request: Request) -> None:
     given = request.headers.get("content-type", MEDIA_TYPE).partition(";")[0].strip().lower()
     if request.method in ("POST", "PUT") and given not in ACCEPTED:
         raise RegistryRefusal(415, "HTTP 415 Unsupported Media Type")
-    if not _accepted(request):
+    if not _accepted_types(request):
         raise RegistryRefusal(406, "HTTP 406 Not Acceptable")
 
 
-def _accepted(request: Request) -> list[str]:
+def _accepted_types(request: Request) -> list[str]:
     """Return the media types of answers that a client accepts."""
     header = request.headers.get("accept") or "*/*"
     names = [part.partition(";")[0].strip().lower() for part in header.split(",")]
@@ -162,7 +162,7 @@ def _accepted(request: Request) -> list[str]:
 
 def _answer(reply: Any, request: Request, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     body = reply if isinstance(reply, Text) else json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
-    media_type = MEDIA_TYPE if MEDIA_TYPE in (accepted := _accepted(request) or [MEDIA_TYPE]) else accepted[0]
+    media_type = MEDIA_TYPE if MEDIA_TYPE in (accepted := _accepted_types(request) or [MEDIA_TYPE]) else accepted[0]
     return Response(body.encode(errors="replace"), status, {**(headers or {}), "content-type": media_type})
 
 

@@ -13,7 +13,7 @@ from ottla.client.errors import KafkaError
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
-from ottla.schema_registry.leadership import PROTOCOL, PROTOCOL_TYPE, Identity, assign, decode_assignment, encode_identity
+from ottla.schema_registry.leadership import PROTOCOL, PROTOCOL_TYPE, InstanceIdentity, assign, decode_assignment, encode_identity
 from ottla.wire import errors as codes
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -29,7 +29,7 @@ _FRESH = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_INSTANCE_ID})
 _AGAIN = frozenset({codes.REBALANCE_IN_PROGRESS, codes.ILLEGAL_GENERATION})
 
 
-class Rejoin(Exception):
+class GenerationEnded(Exception):
     """The group has another generation, or does not know this member."""
 
 
@@ -37,11 +37,11 @@ class Election:
     """Takes part in elections until it is closed. `leader` is the leader as long as this member's session is alive."""
 
     def __init__(
-        self, settings: Mapping[str, Any], group: str, identity: Identity, on_elected: Callable[[], Awaitable[None]]
+        self, settings: Mapping[str, Any], group: str, identity: InstanceIdentity, on_elected: Callable[[], Awaitable[None]]
     ) -> None:
         self._settings, self._group, self._identity = dict(settings), group, identity
         self._on_elected = on_elected
-        self._leader: Identity | None = None
+        self._leader: InstanceIdentity | None = None
         self._alive_until = 0.0
         self._member_id, self._generation = "", -1
         self._changed = asyncio.Condition()
@@ -49,7 +49,7 @@ class Election:
         self._last_reason = ""
 
     @property
-    def leader(self) -> Identity | None:
+    def leader(self) -> InstanceIdentity | None:
         """Return the leader, or None while none is known."""
         return self._leader if asyncio.get_running_loop().time() < self._alive_until else None
 
@@ -80,7 +80,7 @@ class Election:
                     await self._coordinator.request(request)
         await self._cluster.close()
 
-    async def wait_for_leader(self, timeout_s: float) -> Identity | None:
+    async def wait_for_leader(self, timeout_s: float) -> InstanceIdentity | None:
         """Return the leader; None if none is known after the timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s), self._changed:
@@ -92,7 +92,7 @@ class Election:
             try:
                 await self._join()
                 await self._beat()
-            except Rejoin:
+            except GenerationEnded:
                 pass
             except (KafkaError, ValueError) as error:
                 if str(error) != self._last_reason:
@@ -114,7 +114,7 @@ class Election:
         joined = await self._coordinator.request(request, timeout_ms=REBALANCE_MS + SLACK_MS)
         if joined.error_code == codes.MEMBER_ID_REQUIRED:
             self._member_id = joined.member_id
-            raise Rejoin
+            raise GenerationEnded
         self._check(joined.error_code, "join")
         self._member_id, self._generation = joined.member_id, joined.generation_id
         synced = await self._coordinator.request(self._sync_request(joined), timeout_ms=SESSION_MS + SLACK_MS)
@@ -125,7 +125,7 @@ class Election:
         if asyncio.get_running_loop().time() - began < REBALANCE_MS / 1000:
             await self._accept(assignment.leader)
 
-    def _own_identity(self) -> Identity:
+    def _own_identity(self) -> InstanceIdentity:
         return replace(self._identity, leader=self.leads)
 
     def _sync_request(self, joined: Any) -> SyncGroupRequest:
@@ -144,7 +144,7 @@ class Election:
             assignments=assignments,
         )
 
-    async def _accept(self, leader: Identity | None) -> None:
+    async def _accept(self, leader: InstanceIdentity | None) -> None:
         led = self.leads
         self._last_reason = ""
         self._leader = leader
@@ -173,5 +173,5 @@ class Election:
         if code in _FRESH:
             self._member_id = ""
         if code in _FRESH or code in _AGAIN:
-            raise Rejoin
+            raise GenerationEnded
         self._coordinator.check(code, f"{what} of group {self._group}")

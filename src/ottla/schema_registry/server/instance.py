@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from ottla.schema_registry.leadership import Identity
+from ottla.schema_registry.leadership import InstanceIdentity
 from ottla.schema_registry.server.app import make_app
 from ottla.schema_registry.server.registry import RegistryOptions, SchemaRegistryServer
 from ottla.web.address import WebAddress
@@ -47,9 +47,9 @@ class SchemaRegistryInstance:
         guard = RequestGuard(app, hosts=hosts, most_body=MOST_BODY)
         self.server = WebServer(guard, listen.address, name="schema registry", option=option, tls=listen.tls)
 
-    def _identify(self) -> Identity:
+    def _identify(self) -> InstanceIdentity:
         found = self._listen.advertised or self.server.address
-        return Identity(found.host, found.port, "https" if self._listen.tls else "http")
+        return InstanceIdentity(found.host, found.port, "https" if self._listen.tls else "http")
 
     def start(self) -> Self:
         """Listen, and return once the topic was read. Raises `CannotServe`, `KafkaError`, `SettingError`."""

@@ -11,7 +11,7 @@ from typing import Any
 from ottla.client.errors import KafkaError
 from ottla.errors import SettingError
 from ottla.schema_registry import records
-from ottla.schema_registry.leadership import Identity
+from ottla.schema_registry.leadership import InstanceIdentity
 from ottla.schema_registry.machine import Change, RegistryMachine
 from ottla.schema_registry.records import SchemaEntry
 from ottla.schema_registry.refusals import RegistryRefusal
@@ -39,7 +39,7 @@ class SchemaRegistryServer:
     `identify` returns the address at which other instances reach this one. It is called once the server listens.
     """
 
-    def __init__(self, settings: Mapping[str, Any], identify: Callable[[], Identity], options: RegistryOptions) -> None:
+    def __init__(self, settings: Mapping[str, Any], identify: Callable[[], InstanceIdentity], options: RegistryOptions) -> None:
         self.options = options
         self.store = SchemaStore(settings, options.topic)
         self._settings, self._identify = settings, identify
@@ -72,7 +72,7 @@ class SchemaRegistryServer:
     async def _when_elected(self) -> None:
         self._is_current = False
 
-    async def leader(self) -> Identity | None:
+    async def leader(self) -> InstanceIdentity | None:
         """Return the leader to which a change must be sent; None if this instance is the leader. Raises `RegistryRefusal`."""
         leader = await self.election.wait_for_leader(LEADER_WAIT_S)
         if leader is None:

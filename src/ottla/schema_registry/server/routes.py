@@ -42,7 +42,7 @@ class Text(str):
     __slots__ = ()
 
 
-class Route(NamedTuple):
+class RegistryRoute(NamedTuple):
     """A path, such as `subjects/{subject}`, with the function that reads, or makes a change."""
 
     method: str
@@ -81,10 +81,10 @@ def _subjects(machine: RegistryMachine, request: RegistryRequest) -> list[str]:
     return request.page(found)
 
 
-def _look_up(machine: RegistryMachine, request: RegistryRequest) -> dict[str, Any]:
+def _find_schema(machine: RegistryMachine, request: RegistryRequest) -> dict[str, Any]:
     normalized, deleted = request.flag("normalize"), request.flag("deleted")
     schema = schema_of(request.json())
-    stored = queries.look_up(machine, _subject(machine, request), schema, normalized=normalized, deleted=deleted)
+    stored = queries.find_schema(machine, _subject(machine, request), schema, normalized=normalized, deleted=deleted)
     return queries.show_version(machine, stored, request.text("format"))
 
 
@@ -202,8 +202,8 @@ def _delete_context(machine: RegistryMachine, request: RegistryRequest) -> Chang
     return DeleteContext(normalize(request.names["context"]))
 
 
-def _get(path: str, read: Read) -> Route:
-    return Route("GET", tuple(path.split("/")), read)
+def _get(path: str, read: Read) -> RegistryRoute:
+    return RegistryRoute("GET", tuple(path.split("/")), read)
 
 
 def _only_text(read: Callable[[RegistryMachine, RegistryRequest], dict[str, Any]]) -> Read:
@@ -211,17 +211,17 @@ def _only_text(read: Callable[[RegistryMachine, RegistryRequest], dict[str, Any]
 
 
 ROUTES = (
-    Route("GET", ("",), lambda machine, request: {}),
+    RegistryRoute("GET", ("",), lambda machine, request: {}),
     _get("subjects", _subjects),
     _get("subjects/{subject}/metadata", _latest_with_metadata),
     _get("subjects/{subject}/versions", _versions),
     _get("subjects/{subject}/versions/{version}", _version),
     _get("subjects/{subject}/versions/{version}/schema", _only_text(_version)),
     _get("subjects/{subject}/versions/{version}/referencedby", _referenced_by),
-    Route("POST", ("subjects", "{subject}"), read=_look_up),
-    Route("POST", ("subjects", "{subject}", "versions"), write=_register),
-    Route("DELETE", ("subjects", "{subject}"), write=_delete_subject),
-    Route("DELETE", ("subjects", "{subject}", "versions", "{version}"), write=_delete_version),
+    RegistryRoute("POST", ("subjects", "{subject}"), read=_find_schema),
+    RegistryRoute("POST", ("subjects", "{subject}", "versions"), write=_register),
+    RegistryRoute("DELETE", ("subjects", "{subject}"), write=_delete_subject),
+    RegistryRoute("DELETE", ("subjects", "{subject}", "versions", "{version}"), write=_delete_version),
     _get("schemas", _schemas),
     _get("schemas/types", lambda machine, request: queries.types()),
     _get("schemas/ids/{id}", _schema_of_id),
@@ -230,28 +230,28 @@ ROUTES = (
     _get("schemas/ids/{id}/versions", _versions_of_id),
     _get("schemas/guids/{guid}", _schema_of_guid),
     _get("schemas/guids/{guid}/ids", _ids_of_guid),
-    Route("POST", ("compatibility", "subjects", "{subject}", "versions"), read=_check),
-    Route("POST", ("compatibility", "subjects", "{subject}", "versions", "{version}"), read=_check),
+    RegistryRoute("POST", ("compatibility", "subjects", "{subject}", "versions"), read=_check),
+    RegistryRoute("POST", ("compatibility", "subjects", "{subject}", "versions", "{version}"), read=_check),
     _get("config", _config),
     _get("config/{subject}", _config),
-    Route("PUT", ("config",), write=_set_config),
-    Route("PUT", ("config", "{subject}"), write=_set_config),
-    Route("DELETE", ("config",), write=_delete_config),
-    Route("DELETE", ("config", "{subject}"), write=_delete_config),
+    RegistryRoute("PUT", ("config",), write=_set_config),
+    RegistryRoute("PUT", ("config", "{subject}"), write=_set_config),
+    RegistryRoute("DELETE", ("config",), write=_delete_config),
+    RegistryRoute("DELETE", ("config", "{subject}"), write=_delete_config),
     _get("mode", _mode),
     _get("mode/{subject}", _mode),
-    Route("PUT", ("mode",), write=_set_mode),
-    Route("PUT", ("mode", "{subject}"), write=_set_mode),
-    Route("DELETE", ("mode",), write=_delete_mode),
-    Route("DELETE", ("mode", "{subject}"), write=_delete_mode),
+    RegistryRoute("PUT", ("mode",), write=_set_mode),
+    RegistryRoute("PUT", ("mode", "{subject}"), write=_set_mode),
+    RegistryRoute("DELETE", ("mode",), write=_delete_mode),
+    RegistryRoute("DELETE", ("mode", "{subject}"), write=_delete_mode),
     _get("contexts", _contexts),
-    Route("DELETE", ("contexts", "{context}"), write=_delete_context),
+    RegistryRoute("DELETE", ("contexts", "{context}"), write=_delete_context),
 )
 EMPTY_ANSWER = DeleteContext
 """The change whose answer has no body."""
 
 
-def find_route(method: str, parts: list[str]) -> tuple[Route, dict[str, str]]:
+def find_route(method: str, parts: list[str]) -> tuple[RegistryRoute, dict[str, str]]:
     """Return the route of a path, and the variable parts of the path. Raises `RegistryRefusal`."""
     named = [(route, names) for route in ROUTES if (names := _match(route.path, parts)) is not None]
     if not named:
