@@ -15,10 +15,8 @@ from ottla.cli.command.web_options import add_web_options, address_of
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ottla.cli.command.parser import Parser
-    from ottla.net.server.listeners import Listen
+    from ottla.net.startup.start import Running
     from ottla.schema_registry.server.instance import ListenOptions, SchemaRegistryInstance
 
 ADDRESS = "127.0.0.1:8081"
@@ -132,11 +130,11 @@ class RegistryCompanion:
         self._options, self._client = options, client
         self._instance: SchemaRegistryInstance | None = None
 
-    def start(self, listeners: Sequence[Listen]) -> str:
-        """Serve the registry of the broker with these listeners. Return a line. Raises `CannotServe`, `KafkaError`."""
+    def start(self, running: Running) -> str:
+        """Serve the registry of the broker. Return a line. Raises `CannotServe`, `KafkaError`."""
         from ottla.cli.serve_console import client_of
 
-        client = {**client_of(listeners), **self._client}
+        client = {**client_of(running.addresses), **self._client}
         self._instance = _instance(self._options, client, self._options.schema_registry, "--schema-registry").start()
         return f"The schema registry answers at {self._instance.server.url}"
 
