@@ -71,7 +71,7 @@ def test_a_client_that_prefers_openmetrics_gets_it(url: str) -> None:
 
     status, headers, text = get(url, "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
     assert (status, headers["content-type"]) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
-    assert len(list(text_string_to_metric_families(text))) > 40  # type: ignore[no-untyped-call] # prometheus_client has no annotation there
+    assert len(list(text_string_to_metric_families(text))) > 40  # type: ignore[no-untyped-call]  # prometheus_client has no annotation there
 
 
 def test_health_and_readiness_are_json(url: str) -> None:
