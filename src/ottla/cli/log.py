@@ -199,7 +199,7 @@ def run_dump(options: argparse.Namespace) -> int:
     say, errors = _printer(options.json), 0
     root = os.path.dirname(os.path.abspath(options.path))
     try:
-        with _disk(root) as disk:
+        with _disk(root, is_read_only=True) as disk:
             for path in paths:
                 if not options.json:
                     print(f"{path}:")
@@ -208,7 +208,7 @@ def run_dump(options: argparse.Namespace) -> int:
                     errors += "error" in row
                     say({"file": path} | row, "  " + _line(row))
     except StorageFailed as failure:
-        return fail(f"{root}/{failure}: it cannot be read; make it readable and writable for this user.")
+        return fail(f"{root}/{failure}: it cannot be read; make it readable for this user.")
     except BrokenPipeError:
         sys.stderr.close()  # the reader, such as head, has closed the pipe
         return 0
@@ -249,13 +249,15 @@ def _place(directory: str) -> tuple[str, str | None]:
     return path, None
 
 
-def _disk(root: str) -> closing[RealDisk]:
+def _disk(root: str, *, is_read_only: bool = False) -> closing[RealDisk]:
     from contextlib import closing
 
     from ottla.net.disk.disk import RealDisk
+    from ottla.net.disk.system_calls import reading_system
     from ottla.net.startup.data_directory import log_dirs_in
 
-    return closing(RealDisk(root, lambda call: call(), log_dirs=list(log_dirs_in(root).values())))
+    system = reading_system() if is_read_only else os
+    return closing(RealDisk(root, lambda call: call(), system=system, log_dirs=list(log_dirs_in(root).values())))
 
 
 def _printer(as_json: bool) -> Callable[[Row, str], None]:

@@ -249,3 +249,19 @@ def test_a_damaged_header_has_a_row_of_its_own(capsys: pytest.CaptureFixture[str
     assert code == 1
     assert lines[1] == "  position: 0, error: the header of this block is damaged, or its write did not end"
     assert lines[2].startswith("  position: 512,")
+
+
+def test_a_dump_needs_no_permission_to_write(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def open_(path: str, flags: int, mode: int = 0o777) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", open_)
+    code, lines = run(capsys, "dump", data_dir)
+    assert code == 0
+    assert {f"{data_dir}/journal/0:", f"{data_dir}/t-0/{0:020}.log:"} <= set(lines)

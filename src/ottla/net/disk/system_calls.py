@@ -7,7 +7,8 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from mmap import mmap
-from typing import Protocol
+from types import SimpleNamespace
+from typing import Protocol, cast
 
 from ottla.ports import Buffer, StorageFailed, TryAgain
 
@@ -49,6 +50,15 @@ class System(Protocol):
     def replace(self, src: str, dst: str) -> None: ...
 
     def unlink(self, path: str) -> None: ...
+
+
+def reading_system() -> System:
+    """Return the functions of `os`, with an `open` for reading only: on a read-only file system, other calls of it fail."""
+
+    def open_to_read(path: str, flags: int, mode: int = 0o777) -> int:
+        return os.open(path, flags & ~os.O_RDWR | os.O_RDONLY, mode)
+
+    return cast("System", SimpleNamespace(**vars(os) | {"open": open_to_read}))
 
 
 @contextmanager
