@@ -55,6 +55,8 @@ class ClusterSession:
         self.settings = {**CLIENT, **client}
         self.changed = asyncio.Event()
         """Set, and replaced by a new event, when live pages should be refreshed at once."""
+        self.closers: list[Callable[[], Awaitable[None]]] = []
+        """Functions of parts of pages with connections of their own, which close these."""
         self._admin: AsyncAdmin | None = None
         self._has_ended = False
         self._last_use_s = time.monotonic()
@@ -197,6 +199,8 @@ class ClusterSession:
 
     async def close(self) -> None:
         """Close the connections. The next use opens them again."""
+        for closer in self.closers:
+            await closer()
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -29,7 +31,7 @@ from ottla.console.messages.selection import (
 )
 from ottla.console.messages.session_readings import WAIT_S, SessionReadings
 from ottla.console.messages.tail import Tail
-from ottla.console.messages.topic_reading import TopicReading
+from ottla.console.messages.topic_reading import SLICE_S, TopicReading
 from ottla.console.views.topic_details import known_topic
 
 LINE: Final = Presentation(400, is_laid_out=False)
@@ -178,7 +180,7 @@ async def messages(
     return TopicMessages(
         topic,
         choice,
-        [_row(each, choice, runs.schemas.schemas, LINE) for each in shown],
+        await _rows(shown, choice, runs.schemas.schemas),
         run_id,
         tail is not None,
         found.is_finished,
@@ -213,6 +215,7 @@ def runs_of(cluster: ClusterSession) -> SessionReadings:
     runs = _RUNS.get(cluster)
     if runs is None:
         runs = _RUNS[cluster] = SessionReadings(cluster, cluster.config.schema_registry)
+        cluster.closers.append(runs.close)
     return runs
 
 
@@ -245,6 +248,17 @@ def _selection(topic: str, choice: MessageChoice, after: str) -> Selection:
         return replace(selection, positions=positions_of(after))
     except BadSelection as error:
         raise PageRefused(400, str(error)) from None
+
+
+async def _rows(shown: Sequence[FoundMessage], choice: MessageChoice, schemas: Schemas) -> list[MessageRow]:
+    """Return the rows of a list. Other pages are served in between, since values can take long to decode."""
+    rows, slice_end_s = [], monotonic() + SLICE_S
+    for each in shown:
+        rows.append(_row(each, choice, schemas, LINE))
+        if monotonic() > slice_end_s:
+            await asyncio.sleep(0)
+            slice_end_s = monotonic() + SLICE_S
+    return rows
 
 
 def _row(found: FoundMessage, choice: MessageChoice, schemas: Schemas, form: Presentation) -> MessageRow:
