@@ -13,12 +13,11 @@ from typing import Final
 
 from ottla.client.consumer.fetch_requests import FetchedPartition
 from ottla.client.errors import NotSupported, raise_for
-from ottla.client.types import MAX_TIMESTAMP, TopicPartition
 from ottla.console.messages.fetcher import PARTITION_BYTES, TopicFetcher
 from ottla.console.messages.found_messages import FoundMessage, decide
 from ottla.console.messages.schema_cache import SchemaCache
 from ottla.console.messages.selection import OFFSET, TIME, Selection
-from ottla.console.messages.topic_reading import ASK_MS, QueriedCluster, TopicReading, is_out_of_range
+from ottla.console.messages.topic_reading import QueriedCluster, TopicReading, is_out_of_range
 from ottla.wire.errors import LEADER_NOT_AVAILABLE
 
 AT_ONCE: Final = 64
@@ -58,7 +57,7 @@ class Search(TopicReading):
         if self._groups is None:
             await self._prepare()
         elif not await self._read(fetcher):
-            self._end_round()
+            await self._end_round()
 
     def found(self) -> list[FoundMessage]:
         """Return the page's messages, by time in the direction of the search."""
@@ -102,20 +101,16 @@ class Search(TopicReading):
                 groups = [group for group in groups if group[-1] >= first]
                 groups[:1] = [[index for index in group if index in given] for group in groups[:1]]
             self._groups = groups
-        await self._count()
-        self._begin_group()
+            if len(groups) > 1:
+                self.note = f"The {len(wanted)} partitions are read {AT_ONCE} at a time, and counted as they are."
+        await self._begin_group()
 
     async def _newest(self, wanted: list[int]) -> list[int]:
         """Return the partitions with the newest messages, if there are too many to read the ends of all."""
         if len(wanted) <= AT_ONCE:
             return wanted
         try:
-            topic = self.selection.topic
-            places: dict[tuple[str, int], int] = {TopicPartition(topic, index): MAX_TIMESTAMP for index in wanted}
-            found = await self._cluster.query(lambda admin: admin.list_offsets(places, check=False, timeout_ms=ASK_MS))
-            if found.errors and not found:
-                found.raise_first()
-            times = {where.partition: each.timestamp for where, each in found.items() if each.offset >= 0}
+            times = await self.latest_times(wanted)
         except NotSupported:
             times = dict.fromkeys(wanted, 0)
         chosen = sorted(heapq.nlargest(AT_ONCE, times, key=lambda index: times[index]))
@@ -123,21 +118,26 @@ class Search(TopicReading):
             self.note = f"Of {len(wanted)} partitions, the {AT_ONCE} with the newest messages are read: name others to see them."
         return chosen
 
-    async def _count(self) -> None:
-        assert self._groups is not None
-        every = [index for group in self._groups for index in group]
-        self._starts, self._ends, self._stable = await self.ranges(every)
+    async def _begin_group(self) -> None:
+        """Add the readings of the next group, or finish."""
+        if not self._groups:
+            self.is_finished = True
+            return
+        group = self._groups[0]
+        starts, ends, stable = await self.ranges(group)
         if self.selection.start == TIME:
-            at = await self.offsets(every, self.selection.number)
-            self._starts |= {index: at[index] if at.get(index, -1) >= 0 else end for index, end in self._ends.items()}
+            at = await self.offsets(group, self.selection.number)
+            starts |= {index: at[index] if at.get(index, -1) >= 0 else end for index, end in ends.items()}
         elif self.selection.start == OFFSET:
-            number = self.selection.number
-            self._starts |= {index: min(max(number, self._starts[index]), end) for index, end in self._ends.items()}
+            starts |= {index: min(max(self.selection.number, starts[index]), end) for index, end in ends.items()}
         for index, position in self.selection.positions:
-            bound = self._ends if self.selection.is_backward else self._starts
-            if index in bound:
-                bound[index] = min(max(position, self._starts[index]), self._ends[index])
-        self.total = sum(max(0, end - self._starts[index]) for index, end in self._ends.items())
+            bound = ends if self.selection.is_backward else starts
+            if index in ends:
+                bound[index] = min(max(position, starts[index]), ends[index])
+        for index, end in ends.items():
+            self._readings[index] = PartitionReading(starts[index], end, stable[index], self.selection)
+            self.total += max(0, end - starts[index])
+        self._groups.pop(0)
 
     # --- reading
 
@@ -205,7 +205,7 @@ class Search(TopicReading):
 
     # --- rounds
 
-    def _end_round(self) -> None:
+    async def _end_round(self) -> None:
         """Begin the next windows or the next group, unless the page is full or everything is read."""
         for reading in self._readings.values():
             reading.matches.extend(reversed(reading.window))
@@ -215,18 +215,7 @@ class Search(TopicReading):
         elif self.selection.is_backward:
             self._begin_windows()
         else:
-            self._begin_group()
-
-    def _begin_group(self) -> None:
-        """Add the readings of the next group, or finish."""
-        if not self._groups:
-            self.is_finished = True
-            return
-        for index in self._groups.pop(0):
-            if index in self._ends:
-                self._readings[index] = PartitionReading(
-                    self._starts[index], self._ends[index], self._stable[index], self.selection
-                )
+            await self._begin_group()
 
     def _begin_windows(self) -> None:
         """Read further back in each partition that has not given a whole page yet, or finish."""

@@ -7,14 +7,18 @@ pages nor a broker in the same process wait for it. It ends by itself when nobod
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
+from ottla.client.admin.results import Results
+from ottla.client.connection.metadata import TopicInfo
 from ottla.client.connection.retry_pauses import RetryPauses
 from ottla.client.consumer.fetch_requests import FetchedPartition
-from ottla.client.errors import KafkaError, UnknownTopic
-from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.client.errors import KafkaError, UnknownTopic, raise_for
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.console.messages.fetcher import LOOKS, TopicFetcher
 from ottla.console.messages.found_messages import (
     ALL_KEPT_BYTES,
@@ -28,7 +32,7 @@ from ottla.console.messages.found_messages import (
 from ottla.console.messages.schema_cache import SchemaCache
 from ottla.console.messages.selection import Chooser, Selection
 from ottla.net.client.admin.async_admin import AsyncAdmin
-from ottla.wire.errors import OFFSET_OUT_OF_RANGE
+from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 
 SLICE_S: Final = 0.005
 """The time, in s, for which records are looked at between two pauses."""
@@ -37,14 +41,21 @@ IDLE_S: Final = 30.0
 """The time, in s, after which a reading that nobody views ends."""
 ASK_MS: Final = 3_000
 RETRY_MS, MOST_RETRY_MS = 200, 5_000
+PARTITIONS_AT_ONCE: Final = 2_000
+"""The partitions whose offsets are requested at once."""
 MOST_RECORDS: Final = 1 << 62
 Answer = TypeVar("Answer")
+
+log = logging.getLogger("ottla.console")
 
 
 class QueriedCluster(Protocol):
     """The part of a `ClusterSession` that readings use: the keyword arguments of its clients, and its admin client."""
 
     settings: dict[str, Any]
+
+    async def topics(self) -> dict[str, TopicInfo]:
+        """Return all topics by name, perhaps some seconds old. Raises `KafkaError`."""
 
     async def query(self, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = ...) -> Answer:
         """Return the answer to a call of the admin client. Raises `KafkaError`."""
@@ -105,6 +116,9 @@ class TopicReading:
                         break
                     tries += 1
                     await asyncio.sleep(pauses.after(tries, MOST_RETRY_MS, 0.5) / 1000)
+        except Exception:
+            log.exception("A reading of topic %s failed", self.selection.topic)
+            self.trouble = "An unexpected error has ended this reading: the console's log has it."
         finally:
             self.is_finished = True
             self.progress.set()
@@ -116,14 +130,30 @@ class TopicReading:
 
     async def offsets(self, partitions: Iterable[int], timestamp: int, *, read_committed: bool = False) -> dict[int, int]:
         """Return the offsets of a time, or of the first or next record, by partition. Partitions without a leader are left out."""
-        topic = self.selection.topic
-        wanted: dict[tuple[str, int], int] = {TopicPartition(topic, index): timestamp for index in partitions}
-        found = await self._cluster.query(
-            lambda admin: admin.list_offsets(wanted, read_committed=read_committed, check=False, timeout_ms=ASK_MS)
-        )
-        if found.errors and not found:
-            found.raise_first()
-        return {where.partition: each.offset for where, each in found.items()}
+        found: dict[int, int] = {}
+        for where, each in (await self._list_offsets(partitions, timestamp, read_committed=read_committed)).items():
+            found[where.partition] = each.offset
+        return found
+
+    async def _list_offsets(
+        self, partitions: Iterable[int], timestamp: int, *, read_committed: bool = False
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        """Return the answers of the leaders, with `PARTITIONS_AT_ONCE` in a request. Raises `KafkaError` if there is none."""
+        every = list(partitions)
+        answers: dict[TopicPartition, OffsetAndTimestamp] = {}
+        for at in range(0, len(every), PARTITIONS_AT_ONCE):
+            some = every[at : at + PARTITIONS_AT_ONCE]
+            wanted: dict[tuple[str, int], int] = {TopicPartition(self.selection.topic, index): timestamp for index in some}
+            found = await self._cluster.query(partial(_list_offsets, wanted, read_committed=read_committed))
+            if found.errors and not found:
+                found.raise_first()
+            answers.update(found)
+        return answers
+
+    async def latest_times(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the time of the newest message of each partition that has any. Raises `NotSupported` before Kafka 3.0."""
+        found = await self._list_offsets(partitions, MAX_TIMESTAMP)
+        return {where.partition: each.timestamp for where, each in found.items() if each.offset >= 0}
 
     async def ranges(self, partitions: Iterable[int]) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
         """Return the first offset, the next offset and the last stable offset of each partition that has a leader."""
@@ -133,13 +163,19 @@ class TopicReading:
             self.offsets(wanted, LATEST_TIMESTAMP),
             self.offsets(wanted, LATEST_TIMESTAMP, read_committed=True),
         )
+        ends = {index: end for index, end in ends.items() if index in starts}
         return starts, ends, {index: stable.get(index, end) for index, end in ends.items()}
+
+    async def _known_topic(self) -> TopicInfo:
+        topics = await self._cluster.topics()
+        if self.selection.topic not in topics:
+            raise_for(UNKNOWN_TOPIC_OR_PARTITION, f"Topic {self.selection.topic}")
+        return topics[self.selection.topic]
 
     async def partition_numbers(self) -> list[int]:
         """Return the wanted partitions of the topic. Raises `KafkaError` for one that does not exist."""
         topic = self.selection.topic
-        described = await self._cluster.query(lambda admin: admin.describe_topics(topic, timeout_ms=ASK_MS))
-        known = described[topic].partitions
+        known = (await self._known_topic()).partitions
         wanted = self.selection.partitions or tuple(sorted(known))
         missing = [index for index in wanted if index not in known]
         if missing:
@@ -186,6 +222,12 @@ class TopicReading:
         if now_s > self._slice_end_s:
             await asyncio.sleep(PAUSE_S)
             self._slice_end_s = time.monotonic() + SLICE_S
+
+
+async def _list_offsets(
+    wanted: Mapping[tuple[str, int], int], admin: AsyncAdmin, *, read_committed: bool
+) -> Results[TopicPartition, OffsetAndTimestamp]:
+    return await admin.list_offsets(wanted, read_committed=read_committed, check=False, timeout_ms=ASK_MS)
 
 
 def is_out_of_range(found: FetchedPartition) -> bool:
