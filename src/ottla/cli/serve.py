@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
     log_output.set_up(options.log_format, options.log_level, options.node_id if options.supervised else None)
     try:
         settings, listen = _wanted(options)
-        companions = _companions(options)
+        companions = _companions(options, settings)
         if options.processes is not None:
             from ottla.cli import processes
 
@@ -125,7 +125,7 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
     return 0
 
 
-def _companions(options: argparse.Namespace) -> list[Companion]:
+def _companions(options: argparse.Namespace, settings: BrokerSettings) -> list[Companion]:
     """Return the servers that run beside the broker. Raises `SettingError`, and ValueError with a sentence."""
     from ottla.cli.serve_console import console_of
 
@@ -142,6 +142,10 @@ def _companions(options: argparse.Namespace) -> list[Companion]:
         from ottla.cli.schema_registry import registry_of
 
         found.append(registry_of(options))
+    if settings.ottla_opentelemetry_enable and options.processes is None:  # with processes, each broker has its own export
+        from ottla.monitoring.opentelemetry import OpenTelemetryCompanion
+
+        found.append(OpenTelemetryCompanion())
     return found
 
 

@@ -166,14 +166,14 @@ def read_partitions(context: MetricsContext, samples: MetricRows) -> Steps[None]
 
 
 def _put_log(samples: MetricRows, partition: Partition) -> None:
-    log, topic, index = partition.log, partition.topic, str(partition.index)
-    samples.put(LOG_SIZE, log.size_bytes, topic, index)
-    samples.put(LOG_START, log.log_start_offset, topic, index)
-    samples.put(LOG_END, log.log_end_offset, topic, index)
-    samples.put(LOG_SEGMENTS, len(log.segments), topic, index)
+    log, labels = partition.log, (partition.topic, str(partition.index))
+    samples.put_row(LOG_SIZE, log.size_bytes, labels)
+    samples.put_row(LOG_START, log.log_start_offset, labels)
+    samples.put_row(LOG_END, log.log_end_offset, labels)
+    samples.put_row(LOG_SEGMENTS, len(log.segments), labels)
     if partition.role is Role.LEADER:
-        samples.put(NEWEST, partition.high_watermark, topic, index)
-        samples.put(OLDEST, log.log_start_offset, topic, index)
+        samples.put_row(NEWEST, partition.high_watermark, labels)
+        samples.put_row(OLDEST, log.log_start_offset, labels)
 
 
 CONTROLLER: Final = "kafka.controller:type=KafkaController,name="

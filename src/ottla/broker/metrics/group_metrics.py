@@ -81,12 +81,13 @@ def _read_offsets(context: MetricsContext, samples: MetricRows, group_id: str, t
         lag_sum = -1
         for index, entry in list(committed.items()):
             count += 1
-            samples.put(CURRENT, entry.offset, group_id, topic, str(index))
+            labels = group_id, topic, str(index)
+            samples.put_row(CURRENT, entry.offset, labels)
             partition = context.partitions.get(topic, index)
             if partition is not None and partition.role is Role.LEADER and partition.offline is None:
                 lag = max(0, partition.high_watermark - max(entry.offset, partition.log.log_start_offset))
                 lag_sum = max(0, lag_sum) + lag
-                samples.put(LAG, lag, group_id, topic, str(index))
+                samples.put_row(LAG, lag, labels)
             if count % AT_ONCE == 0:
                 yield None
         if lag_sum >= 0:

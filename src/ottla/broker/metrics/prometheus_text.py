@@ -47,7 +47,7 @@ def render(samples: MetricRows, content_type: str) -> Iterator[str]:
     for metric, rows in samples.rows.items():
         yield _head(metric, metric.family if is_open else metric.name)
         for start in range(0, len(rows), PIECE_ROWS):
-            yield "".join(line for row in rows[start : start + PIECE_ROWS] for line in _lines(metric, row))
+            yield "".join([line for row in rows.part(start, start + PIECE_ROWS) for line in _lines(metric, row)])
     if is_open:
         yield "# EOF\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ottla.broker.metrics.declaration import MetricReader, MetricRows, Row
+from ottla.broker.metrics.declaration import DeclaredMetric, MetricColumn, MetricReader, MetricRows
 from ottla.broker.scheduler import Scheduler
 from ottla.ports import Steps
 
@@ -25,7 +25,7 @@ class Snapshots:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._parts: list[tuple[Sequence[MetricReader[Any]], Any]] = []
-        self._kept: dict[int, tuple[int, list[tuple[Any, list[Row]]]]] = {}
+        self._kept: dict[int, tuple[int, list[tuple[DeclaredMetric, MetricColumn]]]] = {}
         self._last: tuple[int, MetricRows] | None = None
         self._waiting: list[Done] = []
 
@@ -68,4 +68,4 @@ class Snapshots:
             if reader.keep_ms:
                 self._kept[id(reader)] = now_ms, rows
         for metric, found in rows:
-            samples.rows.setdefault(metric, []).extend(found)
+            samples.rows.setdefault(metric, MetricColumn()).extend(found)

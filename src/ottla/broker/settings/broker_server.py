@@ -130,6 +130,11 @@ class ServerSettings(SettingsOf):
         False,
         "Whether requests and syncs are measured for metrics; ottla serve --metrics sets it. Records are always counted.",
     )
+    ottla_opentelemetry_enable = Setting(
+        BOOLEAN,
+        False,
+        "Whether ottla serve exports the metrics by OpenTelemetry, as OTEL_* in its environment say (OTEL_EXPORTER_OTLP_ENDPOINT).",
+    )
     ottla_slow_request_ms = Setting(
         LONG,
         0,

@@ -123,6 +123,11 @@ class BrokerSettings(
         """Return the default value, formatted as Kafka does."""
         return self.found.get(name, self.DECLARED[name].shown_default)
 
+    @property
+    def measures(self) -> bool:
+        """Return whether requests and syncs are measured, because somebody reads the metrics."""
+        return self.ottla_metrics_enable or self.ottla_opentelemetry_enable
+
     def release_of(self, listener: str) -> Release:
         """Return the release of Kafka that a listener emulates."""
         name = dict(self.ottla_listener_releases).get(listener)

@@ -118,6 +118,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_max_producer_ids_per_broker: int
     ottla_max_transactional_id_bytes: int
     ottla_metrics_enable: bool
+    ottla_opentelemetry_enable: bool
     ottla_reserve_bytes: int
     ottla_sasl_oauthbearer_required_scope: str
     ottla_slow_request_ms: int

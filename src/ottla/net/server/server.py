@@ -163,7 +163,7 @@ class Server:
     def _choose_meters(self) -> None:
         """Measure the requests of new connections if the settings require it, and log slow requests."""
         settings = self.broker.settings
-        if self.meters is None and (settings.ottla_metrics_enable or settings.ottla_slow_request_ms):
+        if self.meters is None and (settings.measures or settings.ottla_slow_request_ms):
             from ottla.net.server.request_meters import RequestMeters
 
             self.meters = RequestMeters()

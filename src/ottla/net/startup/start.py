@@ -313,7 +313,7 @@ def _start_machine(
 
 def _kind_of_disk(settings: BrokerSettings) -> type[RealDisk]:
     """Return the class of the disk: one that measures its syncs if the settings require metrics."""
-    if not settings.ottla_metrics_enable:
+    if not settings.measures:
         return RealDisk
     from ottla.net.disk.measured_disk import MeasuredDisk
 

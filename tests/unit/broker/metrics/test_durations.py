@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 from random import Random
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -55,6 +56,49 @@ def test_a_served_request_counts_in_three_stages_and_a_delayed_one_in_two(kernel
     meter.add_begun(20 * US, 100 * US)
     sums = [meter.cells[stage * kernel.WIDTH + kernel.BUCKETS] // US for stage in range(6)]
     assert sums == [40, 150, 0, 0, 0, 70]
+
+
+class Meters:
+    """The meters of a test: one for each API and version, and a list of what was slow."""
+
+    def __init__(self, kernel: ModuleType) -> None:
+        self.kernel = kernel
+        self.by_api: dict[bytes, Any] = {}
+        self.slow_ns: int | None = None
+        self.slow: list[tuple[object, ...]] = []
+
+    def find(self, frame: memoryview) -> Any:
+        return self.by_api.setdefault(bytes(frame[:4]), self.kernel.StageHistograms(6))
+
+    def log_slow(self, *slow: object) -> None:
+        self.slow.append(slow)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_watch_counts_each_request_at_the_meter_of_its_api_and_keeps_what_is_delayed(kernel: ModuleType) -> None:
+    class Delayed:
+        """A delayed reply."""
+
+    meters, delayed = Meters(kernel), Delayed()
+    answers: list[object] = [None, b"", delayed, None, None]
+    watch = kernel.RequestWatch(lambda *request: answers.pop(0), Delayed, meters, 6)
+    produce, fetch = (memoryview(bytes([0, key, 0, 9]) + b"rest") for key in (0, 1))
+    watch.arrive()
+    assert watch.receive(produce, "peer", "now", True) is None
+    assert watch.last is meters.by_api[bytes(produce[:4])]
+    assert watch.receive(fetch, "peer", "now", True) == b""
+    assert watch.receive(fetch, "peer", "now", True) is delayed
+    ((reply, (meter, queue_ns, local_ns, ended_ns, head)),) = watch.begun.items()
+    assert (reply, meter, head) == (delayed, meters.by_api[bytes(fetch[:4])], b"")
+    assert min(queue_ns, local_ns) >= 0
+    assert ended_ns <= kernel.clock_ns()
+    meters.slow_ns = 0
+    watch.resume()
+    assert watch.receive(memoryview(b"\0\1"), "peer", "now", True) is None
+    assert [slow[2] for slow in meters.slow] == ["peer"]
+    assert watch.receive(produce, "peer", "now", True) is None
+    counts = {api: sum(meter.cells[: kernel.BUCKETS]) for api, meter in meters.by_api.items()}
+    assert counts == {bytes(produce[:4]): 2, bytes(fetch[:4]): 2, b"\0\1": 1}
 
 
 def cells_of(durations: list[int]) -> list[int]:
