@@ -171,3 +171,38 @@ def test_a_failed_sync_of_names_when_a_segment_is_rolled_takes_the_partition_off
     assert "Input/output error" in (partition.offline or "")
     machine.kill()
     assert produce(machine, b"y" * 100).base_offset == 2  # what was refused had been written, and a kill takes nothing of that
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.expects_errors("Input/output error")
+def test_records_in_the_journal_outlive_a_segment_whose_name_could_not_be_synced(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(ottla_journal_bytes=65536)
+    create(machine, "t", internal_segment_bytes=200)
+    for _ in range(3):  # the first makes the journal
+        assert produce(machine, b"x" * 100).error_code == 0
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert machine.broker.partitions.syncs.journals.journals_with(partition)
+    sync, failed = SimDirectory.sync, list[str]()
+
+    def failing(self: SimDirectory) -> None:
+        if self.path == "t-0":
+            failed.append(self.path)
+            machine.disk.fail_names()
+        sync(self)
+
+    monkeypatch.setattr(SimDirectory, "sync", failing)
+    answers = [produce(machine, b"y" * 100) for _ in range(3)]
+    acknowledged = [answer.base_offset for answer in answers if not answer.error_code]
+    monkeypatch.undo()
+    assert failed, "the name of the new segment is to be synced"
+    assert "Input/output error" in (partition.offline or "")
+    machine.disk.heal()
+    machine.cut_power(seed)
+    partition = machine.broker.partitions.get("t", 0)
+    assert partition is not None
+    assert partition.offline is None
+    assert partition.log.log_end_offset > max([2, *acknowledged])
+    assert produce(machine, b"z").error_code == 0
