@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 from ottla.spark import count_misfits
 from ottla.spark.errors import OptionError
+from tests.integration.schema_registry.instances import instance
 from tests.spark.conftest import Topics
 
 Load = Callable[..., Any]
@@ -84,14 +85,24 @@ def test_csv_and_arrow_are_written_and_read_again(spark: Any, topics: Topics, lo
         assert (len(topics.read(topic)) < 10) == (more["valueFormat"] == "arrow")
 
 
+@pytest.fixture(params=["directory", pytest.param("server", marks=pytest.mark.full(seconds=12))])
+def registry(request: pytest.FixtureRequest, topics: Topics, tmp_path: Path) -> Iterator[str]:
+    """Return a directory, or the URL of Ottla's own registry."""
+    if request.param == "directory":
+        yield str(tmp_path)
+    else:
+        with instance(topics.address) as running:
+            yield running.url
+
+
 def test_avro_of_a_registry_is_written_and_read_with_the_types_that_it_has(
-    spark: Any, topics: Topics, load: Load, tmp_path: Path
+    spark: Any, topics: Topics, load: Load, registry: str
 ) -> None:
     topic = topics.make(2)
     flights = spark.sql(
         "select named_struct('carrier', if(id = 7, null, 'UA'), 'delay', id, 'at', timestamp_millis(id)) as value from range(50)"
     )
-    avro = {"valueFormat": "avro", "schemaRegistry": str(tmp_path)}
+    avro = {"valueFormat": "avro", "schemaRegistry": registry}
     save(flights, topics, topic=topic, **avro)
     topics.produce(topic, [{"value": b"\x00\x00\x00\x00\x07", "partition": 0}])
     again = load(topic, **avro)

@@ -173,6 +173,7 @@ CANONICAL = [
         '{"type":"record","name":"R","namespace":"n","fields":[{"type":["null","n.R"],"name":"a","order":"ascending"}]}',
         '{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":["null","R"]}]}',
     ),
+    ('{"type": "int", "values": {}}', '{"type":"int","values":{}}'),
     ('{"type":"bytes","logicalType":"decimal","precision":4}', '{"type":"bytes","logicalType":"decimal","precision":4}'),
 ]
 

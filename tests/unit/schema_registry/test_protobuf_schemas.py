@@ -98,6 +98,8 @@ NO_SCHEMAS = [
     "message A { int32 a = 1; }",
     'syntax = "proto3"; message A { string a = 1 [deprecated = 5]; }',
     'syntax = "proto3"; message A { string a = 1 [default = "\\',
+    'syntax = "proto3"; message A { string a = 1 [json_name = five]; }',
+    'syntax = "proto3"; enum K { X = 0;',
     '{"type":"string"}',
     "\0",
     "message A {" * 100,

@@ -9,6 +9,7 @@ from ottla.schema_registry.avro.type_reader import full_name, name_of
 from ottla.schema_registry.avro.types import NAMED, PRIMITIVES
 
 _ORDER = ("type", "name", "namespace", "doc", "size", "symbols", "items", "values", "fields", "default")
+_INNER = {"array": "items", "map": "values"}
 _FIELD_ORDER = ("name", "type", "doc", "default", "order")
 
 
@@ -27,14 +28,12 @@ def _type(given: Any, space: str, normalized: bool) -> Any:
         return _type(kind, space, normalized)
     if kind in NAMED:
         return _definition(given, space, normalized)
-    made = {name: _render_nested(name, value, space, normalized) for name, value in given.items()}
-    if kind not in PRIMITIVES and kind not in ("array", "map"):  # a name, whose attributes have no meaning
+    inner = _INNER.get(kind)
+    if inner is not None:
+        return _sort_attributes({**given, inner: _type(given[inner], space, normalized)}, _ORDER, normalized)
+    if kind not in PRIMITIVES:  # a name, whose attributes have no meaning
         return _name(kind, space)
-    return kind if len(made) == 1 else _sort_attributes(made, _ORDER, normalized)
-
-
-def _render_nested(name: str, value: Any, space: str, normalized: bool) -> Any:
-    return _type(value, space, normalized) if name in ("items", "values") else value
+    return kind if len(given) == 1 else _sort_attributes(given, _ORDER, normalized)
 
 
 def _name(name: str, space: str) -> str:

@@ -33,6 +33,8 @@ def set_option(owner: Any, name: str, value: tuple[str, Any]) -> None:
 
 def _set_field_option(field: Any, name: str, kind: str, value: Any) -> None:
     if name == "json_name":
+        if kind != STRING:
+            raise ValueError(f"{value!r} is no text")
         field.json_name = value.decode()
     elif kind == STRING:
         field.default_value = escape(value) if field.type in BYTES else value.decode()

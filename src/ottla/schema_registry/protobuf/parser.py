@@ -109,7 +109,7 @@ class FileParser:
             "option": lambda: self._option(message),
             "oneof": lambda: self._oneof(message),
         }
-        word, after = self._peek(), self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        word, after = self._peek(), self._peek(1)
         if word.text == ";":
             self._next()
         elif word.text == "map" and after.text == "<":
@@ -122,13 +122,13 @@ class FileParser:
 
     def _is_field(self, word: str, after: ProtoToken) -> bool:
         """Return whether a keyword is the name of a field's type."""
-        third = self._tokens[min(self._at + 2, len(self._tokens) - 1)].text
+        third = self._peek(2).text
         return after.text == "." or (after.kind == NAME and third == "=" and word != "option")
 
     def _field(self, field: Any, groups: Any, message: Any, oneof: int | None = None) -> None:
         label = self._peek().text
         proto3 = self.file.syntax == "proto3"
-        if label in LABELS and self._tokens[self._at + 1].kind in (NAME, "symbol") and self._tokens[self._at + 1].text != "=":
+        if label in LABELS and self._peek(1).kind in (NAME, "symbol") and self._peek(1).text != "=":
             word = self._next()
             if oneof is not None:
                 self._fail(word, f"a field of a oneof is {label}")
@@ -147,7 +147,7 @@ class FileParser:
 
     def _of_type(self, field: Any, groups: Any) -> None:
         """Parse the type, the name and the number of a field."""
-        if self._peek().text == "group" and self._tokens[self._at + 1].kind == NAME:
+        if self._peek().text == "group" and self._peek(1).kind == NAME:
             self._group(field, groups)
             return
         self._type(field)
@@ -209,7 +209,7 @@ class FileParser:
         enum.name = self._name()
         self._expect("{")
         while not self._accept("}"):
-            after = self._tokens[self._at + 1].text
+            after = self._peek(1).text
             if self._peek().text in ("option", "reserved") and after != "=":
                 self._option(enum) if self._next().text == "option" else self._reserved_lines(enum, 0)
             elif not self._accept(";"):
@@ -287,7 +287,7 @@ class FileParser:
 
     def _message_of_method(self) -> tuple[str, bool]:
         self._expect("(")
-        streams = self._peek().text == "stream" and self._tokens[self._at + 1].text != ")"
+        streams = self._peek().text == "stream" and self._peek(1).text != ")"
         if streams:
             self._next()
         name = self._full_name(absolute=True)
@@ -401,8 +401,8 @@ class FileParser:
             self._fail(word, f"the numbers {OWN_NUMBERS[0]} to {OWN_NUMBERS[-1]} are reserved for Protobuf itself")
         return number
 
-    def _peek(self) -> ProtoToken:
-        return self._tokens[self._at]
+    def _peek(self, ahead: int = 0) -> ProtoToken:
+        return self._tokens[min(self._at + ahead, len(self._tokens) - 1)]
 
     def _next(self) -> ProtoToken:
         word = self._tokens[self._at]
