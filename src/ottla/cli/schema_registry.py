@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.command import arguments
-from ottla.cli.command.connection import SERVERS_VARIABLE, WHERE, add_client_options, client_texts
+from ottla.cli.command.connection import SERVERS_VARIABLE, WHERE, add_client_options, settings
 from ottla.cli.command.parser import Example
 from ottla.cli.command.web_options import add_web_options, address_of
 from ottla.errors import SettingError
@@ -54,17 +54,18 @@ def _run(options: argparse.Namespace) -> int:
     from ottla.cli.command.exits import fail
     from ottla.cli.command.signals import Interruption
     from ottla.client.settings.clients import AdminSettings
-    from ottla.client.settings.properties import values_of
     from ottla.net.startup import log_output
     from ottla.web.address import CannotServe
 
-    texts = client_texts(options, AdminSettings)
+    client = settings(options, AdminSettings)
     log_output.set_up("text", "warning", None)
-    instance = _instance(options, values_of(AdminSettings, texts), options.listen, "--listen")
+    instance = _instance(options, client, options.listen, "--listen")
     with Interruption() as interruption:
         try:
             with instance:
-                print(f"The schema registry answers at {instance.server.url} (brokers at {texts['bootstrap.servers']})", flush=True)
+                print(
+                    f"The schema registry answers at {instance.server.url} (brokers at {client['bootstrap_servers']})", flush=True
+                )
                 while not interruption.stop.is_set():
                     interruption.sleep(LONG_S)
         except CannotServe as error:

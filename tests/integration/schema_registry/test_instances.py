@@ -5,11 +5,17 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
+import signal
 import ssl
+import subprocess
+import sys
 import threading
+import time
 import urllib.request
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +24,7 @@ import trustme
 
 import ottla
 from ottla.errors import SettingError
+from ottla.schema_registry.server.registry import RegistryOptions
 from ottla.web.server import TlsFiles
 from tests.integration.schema_registry.instances import Instance, fresh_options, instance
 
@@ -206,3 +213,39 @@ def test_instances_forward_changes_over_tls(tmp_path: Path) -> None:
             )
             with urllib.request.urlopen(request, context=context, timeout=20) as answer:
                 assert json.load(answer)["id"] == 1
+
+
+@contextmanager
+def process(address: str, options: RegistryOptions) -> Iterator[tuple[subprocess.Popen[str], Instance]]:
+    """Return a context manager with an instance in a process of its own."""
+    words = ["--listen", "127.0.0.1:0", "--topic", options.topic, "--group", options.group]
+    command = [sys.executable, "-m", "ottla", "schema-registry", "-b", address, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            found = re.search(r"answers at (\S+) ", running.stdout.readline())
+            assert found is not None
+            yield running, Instance(found[1])
+        finally:
+            running.kill()
+
+
+@pytest.mark.full(seconds=30)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_another_instance_leads_when_the_leader_is_killed_or_paused(number: int) -> None:
+    options = fresh_options()
+    with ottla.Broker() as broker, process(broker.address, options) as (leader, first), ExitStack() as life:
+        assert first.register("a", '"int"')["id"] == 1  # it leads by now
+        second = life.enter_context(instance(broker.address, options))
+        assert second.register("b", '"string"')["id"] == 2
+        leader.send_signal(number)
+        sent, found = time.monotonic(), None
+        while found is None and time.monotonic() < sent + 60:
+            status, answer, _ = second.ask("POST", "/subjects/c/versions", {"schema": '"bytes"'})
+            found = answer if status == 200 else None
+        assert found is not None
+        assert found["id"] == 3
+        if number == signal.SIGSTOP:
+            leader.send_signal(signal.SIGCONT)
+            assert first.register("d", '"long"')["id"] == 4  # it forwards the change, since it leads no more
+            assert second.ask("GET", "/subjects/d/versions")[1] == [1]

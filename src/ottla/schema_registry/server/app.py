@@ -32,7 +32,7 @@ log = logging.getLogger("ottla.schema_registry")
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 ACCEPTED = (MEDIA_TYPE, "application/vnd.schemaregistry+json", "application/json", "application/octet-stream")
 FORWARDED = "x-ottla-forwarded"
-FORWARD_TIMEOUT_S = 20
+FORWARD_TIMEOUT_S = 15
 RETRY_S = 0.2
 REALM = 'Basic realm="schema registry"'
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
