@@ -327,7 +327,7 @@ class JournalLife:
             self.offline.add(one)
             return
         if one in self.suspects:
-            one.synced = min(one.synced, one.log.log_end_offset)
+            one.synced = 0  # also in the middle of a compacted log, where the loss can pass for another program's compaction
 
     def _rot(self) -> None:
         """Flip a bit of the journal, if it rots in this life."""
