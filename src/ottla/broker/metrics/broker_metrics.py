@@ -111,6 +111,16 @@ AT_MIN_ISR = metric(
     f"{REPLICAS}AtMinIsrPartitionCount", MetricKind.GAUGE, "Partitions led here with exactly min.insync.replicas in sync."
 )
 REASSIGNING = metric(f"{REPLICAS}ReassigningPartitions", MetricKind.GAUGE, "Partitions led here that get other replicas.")
+BROKER.counter(
+    f"{REPLICAS}IsrShrinksPerSec",
+    "Changes of in-sync sets of partitions led here that lost a replica.",
+    lambda context: context.partitions.traffic.isr_shrinks,
+)
+BROKER.counter(
+    f"{REPLICAS}IsrExpandsPerSec",
+    "Changes of in-sync sets of partitions led here that gained a replica.",
+    lambda context: context.partitions.traffic.isr_expands,
+)
 LOG_SIZE = metric(LOG.format("Size"), MetricKind.GAUGE, "Size of the partition's log, in bytes.")
 LOG_START = metric(LOG.format("LogStartOffset"), MetricKind.GAUGE, "Offset of the partition's first record.")
 LOG_END = metric(LOG.format("LogEndOffset"), MetricKind.GAUGE, "Offset after the partition's last record.")

@@ -13,7 +13,7 @@ from ottla.broker.metrics.declaration import DeclaredMetric, Distribution, Metri
 
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-PIECE_ROWS: Final = 200
+PIECE_ROWS: Final = 100
 """Rows in one piece of the text."""
 RANGE: Final = re.compile(r"\s*([\w.+*-]+/[\w.+*-]+)\s*(;.*)?")
 

@@ -48,9 +48,13 @@ UNCOUNTED: Final = TopicTraffic()
 
 
 class Traffic:
-    """The counts of all topics that this broker has partitions of, by name. `gone` has the sums of topics that it had."""
+    """The counts of all topics that this broker has partitions of, by name. `gone` has the sums of topics that it had.
+
+    `isr_shrinks` and `isr_expands` count changes of the in-sync sets of partitions that it leads.
+    """
 
     def __init__(self) -> None:
+        self.isr_shrinks = self.isr_expands = 0
         self.topics: dict[str, TopicTraffic] = {}
         self.gone = TopicTraffic()
 
@@ -60,6 +64,11 @@ class Traffic:
         if found is None:
             found = self.topics[topic] = TopicTraffic()
         return found
+
+    def count_isr(self, growth: int) -> None:
+        """Count a change of an in-sync set by the number of replicas that it has gained."""
+        self.isr_shrinks += growth < 0
+        self.isr_expands += growth > 0
 
     def forget(self, topic: str) -> None:
         """Remove a topic of which the broker has no partition any more. The sums of all topics stay the same."""

@@ -314,7 +314,9 @@ class Replica(Partition):
     def isr_changed(self, change: IsrChange, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, now: Now) -> None:
         """Apply the ISR in the controller's response to the change that this leader has requested."""
         leader = self.replicas
+        before = len(leader.isr) if isinstance(leader, LeaderState) else 0
         if isinstance(leader, LeaderState) and leader.changed(change, isr, leader_epoch, partition_epoch):
+            self._ports.partitions.traffic.count_isr(len(isr) - before)
             log.info("%s: in sync are %s (partition epoch %d)", self, list(isr), partition_epoch)
             self._advance(now)
 

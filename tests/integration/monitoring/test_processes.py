@@ -1,0 +1,61 @@
+"""Metrics of several brokers in processes of one host: each has a port of its own."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.waiting import eventually
+
+pytest.importorskip("prometheus_client")
+
+
+def ports_in_a_row() -> int:
+    """Return the first of two free ports in a row."""
+    for _ in range(50):
+        with ExitStack() as held, socket.create_server(("127.0.0.1", 0)) as first:
+            port: int = first.getsockname()[1]
+            try:
+                held.enter_context(socket.create_server(("127.0.0.1", port + 1)))
+            except OSError:
+                continue
+            return port
+    pytest.fail("no two free ports in a row")
+
+
+def read(port: int, path: str) -> str:
+    """Return a page, empty while nobody answers or the answer is an error."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.read().decode() if answer.status == 200 else ""
+    except ConnectionRefusedError:
+        return ""
+    finally:
+        connection.close()
+
+
+@pytest.mark.full(seconds=5)
+def test_each_process_shows_its_own_metrics_and_one_is_the_controller(tmp_path: Path) -> None:
+    port = ports_in_a_row()
+    words = ("serve", "--data-dir", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--processes", "2")
+    command = (sys.executable, "-m", "ottla", *words, "--metrics", f"127.0.0.1:{port}")
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            for each in (port, port + 1):
+                assert eventually(lambda each=each: read(each, "/ready"), timeout_s=60)  # type: ignore[misc]  # bound at once
+            active = "kafka_controller_kafkacontroller_activecontrollercount "
+            pages = [read(each, "/metrics") for each in (port, port + 1)]
+            assert sorted(page.partition(f"\n{active}")[2][:1] for page in pages) == ["0", "1"]
+            assert [f'node_id="{number}"' in page for number, page in enumerate(pages, 1)] == [True, True]
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
