@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.schema_registry.avro.types import AvroField, AvroType
+from ottla.schema_registry.avro.types import AvroType
 
 _PROMOTIONS = {
     "long": ("int",),
@@ -32,6 +33,7 @@ class AvroComparison:
     def __init__(self, reader: str, writer: str) -> None:
         self._reader, self._writer = reader, writer
         self._known: dict[tuple[int, int], list[Mismatch]] = {}
+        """The reasons by pair, in the order in which pairs were begun."""
 
     def mismatches(self, reader: AvroType, writer: AvroType, path: str = "/") -> list[Mismatch]:
         """Return the reasons. A pair of records that contains itself is compared once."""
@@ -67,10 +69,11 @@ class AvroComparison:
 
     def _reads(self, reader: AvroType, writer: AvroType) -> bool:
         """Return whether a branch reads a type, without remembering what a comparison under way assumes."""
-        before = dict(self._known)
+        before = len(self._known)
         found = self.mismatches(reader, writer)
         if found:
-            self._known = before
+            while len(self._known) > before:
+                self._known.popitem()
         return not found
 
     def _compare_named(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Mismatch]:
@@ -83,7 +86,8 @@ class AvroComparison:
                 detail = f"expected: {writer.size}, found: {reader.size}"
                 yield Mismatch("FIXED_SIZE_MISMATCH", _join(path, "size"), f"{text} with the {self._writer} schema", detail)
         elif reader.kind == "enum":
-            missing = [each for each in writer.symbols if each not in reader.symbols]
+            known = set(reader.symbols)
+            missing = [each for each in writer.symbols if each not in known]
             if missing and reader.default_symbol is None:
                 text = f"The {self._reader} schema is missing enum symbols '{missing}' at path '{_join(path, 'symbols')}'"
                 yield Mismatch("MISSING_ENUM_SYMBOLS", _join(path, "symbols"), f"{text} in the {self._writer} schema", f"{missing}")
@@ -92,9 +96,14 @@ class AvroComparison:
 
     def _record(self, reader: AvroType, writer: AvroType, path: str) -> Iterator[Mismatch]:
         written = {each.name: each for each in writer.fields}
+        own_names = {each.name for each in reader.fields}
+        uses = Counter(alias for each in reader.fields for alias in set(each.aliases))
         for place, own in enumerate(reader.fields):
             where = _join(_join(path, "fields"), place)
-            found, is_certain = _find_written(own, reader, written)
+            aliases = [each for each in own.aliases if each in written and each not in own_names]
+            found = [written[each] for each in dict.fromkeys((own.name, *aliases)) if each in written]
+            # Libraries differ in their choice where two fields have one alias, or a field has its own name and an alias.
+            is_certain = own.name in written or any(uses[each] == 1 for each in aliases)
             for other in found:
                 yield from self.mismatches(own.type, other.type, _join(where, "type"))
             if not is_certain and not own.has_default:
@@ -105,18 +114,6 @@ class AvroComparison:
         kinds = f"The type (path '{path}') of a field in the {self._reader} schema does not match with the {self._writer} schema"
         detail = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
         return Mismatch("TYPE_MISMATCH", path, kinds, detail)
-
-
-def _find_written(own: AvroField, reader: AvroType, written: dict[str, AvroField]) -> tuple[list[AvroField], bool]:
-    """Return the writer's fields that libraries may read as a reader's field, and whether each library finds one.
-
-    Libraries differ in their choice where a field has its own name and an alias, or where two fields have one alias.
-    """
-    names = {each.name for each in reader.fields}
-    shared = {alias for each in reader.fields if each is not own for alias in each.aliases}
-    aliases = [each for each in own.aliases if each in written and each not in names]
-    found = [written[each] for each in dict.fromkeys((own.name, *aliases)) if each in written]
-    return found, own.name in written or not shared.issuperset(aliases)
 
 
 def _candidates(union: AvroType, writer: AvroType) -> list[AvroType]:

@@ -55,10 +55,11 @@ class JsonComparison:
         if key not in self._known:
             self._known[key] = []  # it is under way, or compatible
             self._kept += old, new  # so that their ids are not used again
-            before = dict(self._known)
+            before = len(self._known)
             found = list(self._types(old, new, path))
             if find_breaking(found):
-                self._known = before  # results that assumed that this pair is compatible
+                while len(self._known) > before:  # results that assumed that this pair is compatible
+                    self._known.popitem()
             self._known[key] = found
         return self._known[key]
 
