@@ -104,7 +104,8 @@ def _check(disk: RealDisk, wanted: str | None, options: argparse.Namespace, *, k
             known = check.load_known(disk, path)._replace(was_killed=killed, topic_id=topic_id)
             found = _faults(check.check_partition(disk, path, known, format07))
         faults += found
-    faults += _check_journals(disk, None if wanted is None else paths.get(wanted, wanted), paths, noted, topic_ids, options)
+    own_path = None if wanted is None else paths.get(wanted, wanted)
+    faults += _check_journals(disk, own_path, paths, noted, topic_ids, options, killed=killed)
     if not options.json:
         print(_verdict(faults, options.repair))
     return 1 if faults else 0
@@ -117,6 +118,8 @@ def _check_journals(
     noted: Mapping[str, Known],
     topic_ids: Mapping[str, bytes],
     options: argparse.Namespace,
+    *,
+    killed: bool,
 ) -> int:
     """Compare the journals with the partitions' logs, which are repaired before. Return the number of faults."""
     from ottla.log.check.journal_check import accept_losses, find_losses, read_journals
@@ -124,11 +127,12 @@ def _check_journals(
 
     say = _printer(options.json)
     report = read_journals(disk, disk.log_dirs, paths, noted, topic_ids)
-    found = _tell(find_losses(report, wanted), say)
+    found = _tell(find_losses(report, wanted, was_killed=killed), say)
     if found and options.repair:
         for sentence in accept_losses(disk, report, RealClock().now(), noted, wanted):
             say({"kind": "repaired", "path": sentence.partition(":")[0], "sentence": sentence}, f"repaired: {sentence}")
-        found = _faults(list(find_losses(read_journals(disk, disk.log_dirs, paths, noted, topic_ids), wanted)))
+        report = read_journals(disk, disk.log_dirs, paths, noted, topic_ids)
+        found = _faults(list(find_losses(report, wanted, was_killed=killed)))
     return found
 
 

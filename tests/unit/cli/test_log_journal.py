@@ -265,3 +265,15 @@ def test_a_dump_needs_no_permission_to_write(
     code, lines = run(capsys, "dump", data_dir)
     assert code == 0
     assert {f"{data_dir}/journal/0:", f"{data_dir}/t-0/{0:020}.log:"} <= set(lines)
+
+
+@pytest.mark.parametrize("killed", [True, False])
+def test_a_missing_file_is_a_loss_only_after_a_power_cut(
+    capsys: pytest.CaptureFixture[str], data_dir: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    (data_dir / "journal/0").unlink()
+    monkeypatch.setattr(data_directory, "was_killed", lambda path: killed)
+    code, lines = run(capsys, "check", data_dir)
+    assert code == (0 if killed else 1)
+    kind = "note" if killed else "damaged"
+    assert any(line.startswith(f"{kind}: journal: ") and "missing or has another size" in line for line in lines)

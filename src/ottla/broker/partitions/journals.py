@@ -306,10 +306,9 @@ class Journals:
 
 def _log_loss(contents: Contents, *, was_killed: bool) -> None:
     if was_killed and not contents.is_kept_damaged:
-        log.warning(
-            "%s No record is, since the machine has not restarted: the partitions' own files have all of them.",
-            contents.unattributed,
-        )
+        from ottla.log.journal.contents import NONE_LOST
+
+        log.warning("%s %s", contents.unattributed, NONE_LOST)
         return
     remedy = "compare the ends of those that were written last with their replicas, or with what their producers sent"
     log.error("%s The partitions concerned cannot be named: %s.", contents.unattributed, remedy)

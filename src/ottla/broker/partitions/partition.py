@@ -297,7 +297,9 @@ class Partition:
             self._touched[self] = None  # the next checkpoint takes it offline, and logs why
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         except StorageFailed as failure:
-            sentence = "%s: the disk refused an append: %s; the partition can still be read, and takes appends again later"
+            sentence = (
+                "%s: the disk refused an append: %s; free space on it, or mend it: the partition can be read, and tries again"
+            )
             log.error(sentence, self, failure, extra={"cause": "append"})
             return Appended(KAFKA_STORAGE_ERROR, -1, -1, NO_TIMESTAMP, False)
         if not appended.error_code:

@@ -14,7 +14,7 @@ from ottla.log.check.extents import log_end
 from ottla.log.check.findings import ANY_GAPS, DAMAGED, NOTE, NOTHING_KNOWN, Finding, Known
 from ottla.log.check.foreign_files import metadata_topic_id
 from ottla.log.check.repairs import keep_copy
-from ottla.log.journal.contents import Contents, Damage, begin_anew, drop_mark, has_mark, read_journal
+from ottla.log.journal.contents import NONE_LOST, Contents, Damage, begin_anew, drop_mark, has_mark, read_journal
 from ottla.log.journal.format import JOURNAL, PLACES, Key
 from ottla.log.journal.kept_file import drop_kept, keep_unapplied
 from ottla.log.journal.replay import replay
@@ -90,11 +90,16 @@ def _compare(rest: PartitionRest, found: Sequence[Contents]) -> None:
         rest.loss = rest.loss or rest.damage.sentence
 
 
-def find_losses(report: JournalReport, path: str | None = None) -> Iterator[Finding]:
-    """Yield what the next start of a broker appends from the journals, and what is lost; of the partition in `path`, or of all."""
+def find_losses(report: JournalReport, path: str | None = None, *, was_killed: bool = False) -> Iterator[Finding]:
+    """Yield what the next start of a broker appends from the journals, and what is lost; of the partition in `path`, or of all.
+
+    If the last broker `was_killed`, the partitions' own files have everything that it wrote, so that a missing file is no loss.
+    """
     rests = [rest for rest in report.rests if path in (None, rest.path)]
     for directory, contents in report.contents.items() if path is None else ():
-        if contents.unattributed:
+        if contents.unattributed and was_killed and not contents.is_kept_damaged:
+            yield Finding(NOTE, directory, -1, f"{contents.unattributed} {NONE_LOST}")
+        elif contents.unattributed:
             yield Finding(DAMAGED, directory, -1, contents.unattributed)
         if contents.torn:
             yield Finding(NOTE, directory, -1, f"{contents.torn} It was never acknowledged.")

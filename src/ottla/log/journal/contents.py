@@ -39,6 +39,9 @@ from ottla.records.checksum import crc32c
 INCOMPLETE: Final = ".new"
 """The suffix of a file of a journal that is not complete yet."""
 
+NONE_LOST: Final = "No record is, since the machine has not restarted: the partitions' own files have all of them."
+"""Follows `Contents.unattributed` after a kill without a reboot."""
+
 _POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
 
 
