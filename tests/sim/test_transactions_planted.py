@@ -167,7 +167,7 @@ MISTAKES = {
     "ends what is prepared when its time is over": Mistake(
         "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
     ),
-    "takes a failed sync for a good one": Mistake("what is read stays", Partition, "fail", take_for_synced, 336),
+    "takes a failed sync for a good one": Mistake("nothing hangs", Partition, "fail", take_for_synced, 808),
     "waits for topics that are gone": Mistake("ended in time", TransactionMarkers, "_leader_of", wait_for_what_is_gone, 10),
     "gives epochs only where the level says so": Mistake("prepared stays", machine, "_DECISIONS", BY_LEVEL, 39),
     "looks for what is overdue by the wall clock": Mistake(
