@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 
 from ottla.schema_registry.format_table import PARSERS
 from ottla.schema_registry.formats import Parsed
@@ -40,15 +41,18 @@ class SchemaParser:
         try:
             references = self.references(subject, schema)
             key = schema.schema_type, schema.text, tuple(references.items()), is_new
-            found = self._parsed.get(key)
-            if found is None:
-                found = self._parsed[key] = parser(schema.text, references, is_new)
-                if len(self._parsed) > MOST_PARSED:
-                    self._parsed.popitem(last=False)
-            self._parsed.move_to_end(key)
+            found = self._parsed.pop(key, None) or parser(schema.text, references, is_new)
         except InvalidSchema as error:
             raise invalid_schema(error) from None
+        self._keep(key, found)
         return found
+
+    def _keep(self, key: object, found: Parsed) -> None:
+        """Keep a parsed schema as the one that was used last. Another thread may do the same at the same time."""
+        self._parsed[key] = found
+        while len(self._parsed) > MOST_PARSED:
+            with suppress(KeyError):
+                self._parsed.popitem(last=False)
 
     def references(self, subject: str, schema: SchemaText) -> dict[str, str]:
         """Return the texts to which a schema refers by name, each after its own references. Raises `InvalidSchema`."""

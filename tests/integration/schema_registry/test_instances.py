@@ -121,6 +121,20 @@ def test_a_schema_of_a_megabyte_is_kept() -> None:
         assert registry.register("proto", proto, schemaType="PROTOBUF")["id"] == 2
 
 
+def test_reads_are_answered_while_a_large_schema_is_compared() -> None:
+    fields = [{"name": f"field_{number}", "type": ["null", "string"], "default": None} for number in range(12_000)]
+    text = json.dumps({"type": "record", "name": "Huge", "fields": fields})
+    with ottla.Broker() as broker, instance(broker.address) as registry, ThreadPoolExecutor(1) as threads:
+        registry.register("small", '"int"')
+        registering = threads.submit(registry.register, "huge", text)
+        answers = 0
+        while not registering.done():
+            assert registry.ask("GET", "/subjects/small/versions/1/schema")[1] == "int"
+            answers += 1
+        assert registering.result()["id"] == 2
+        assert answers > 3
+
+
 def test_a_topic_with_several_partitions_is_refused() -> None:
     options = fresh_options()
     with ottla.Broker() as broker:
@@ -193,6 +207,7 @@ def _until_empty(registry: Instance) -> None:
     raise AssertionError("the registry still has its former schemas")
 
 
+@pytest.mark.full(seconds=3)
 def test_instances_forward_changes_over_tls(tmp_path: Path) -> None:
     authority = trustme.CA()
     certificate = authority.issue_cert("127.0.0.1")

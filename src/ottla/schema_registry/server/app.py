@@ -73,7 +73,8 @@ class RegistryApp:
         _check_media_types(request)
         asked = RegistryRequest(request.method, request.url.path, names, query, await request.body())
         if route.read is not None:
-            return _answer(route.read(self._registry.machine, asked), request)
+            read, machine = route.read, self._registry.machine
+            return _answer(await self._registry.store.compute(lambda: read(machine, asked), len(asked.body)), request)
         return await self._change(route, asked, request)
 
     async def _change(self, route: RegistryRoute, asked: RegistryRequest, request: Request) -> Response:
@@ -83,7 +84,7 @@ class RegistryApp:
         while True:
             leader = await self._registry.leader()
             if leader is None:
-                reply = reply_to(change, await self._registry.change(change))
+                reply = reply_to(change, await self._registry.change(change, len(asked.body)))
                 return Response(status_code=204) if isinstance(change, EMPTY_ANSWER) else _answer(reply, request)
             try:
                 return await self._forward(leader, asked, request)

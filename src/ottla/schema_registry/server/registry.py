@@ -79,14 +79,17 @@ class SchemaRegistryServer:
             raise RegistryRefusal(50004, "Leader not known: try again, or check that the brokers answer.")
         return None if self.election.leads else leader
 
-    async def change(self, change: Change) -> Any:
-        """Decide a change as the leader, and return its reply once its records were read back. Raises `RegistryRefusal`."""
+    async def change(self, change: Change, size: int) -> Any:
+        """Decide a change as the leader, and return its reply once its records were read back. Raises `RegistryRefusal`.
+
+        `size` is the number of bytes of the request.
+        """
         async with self._lock:
             if not self._is_current:  # an earlier leader can have written records that are not read yet
                 await self.store.append([SchemaEntry(records.NOOP)])
                 self._is_current = True
             await self.store.catch_up()
-            outcome = self.machine.decide(change)
+            outcome = await self.store.compute(lambda: self.machine.decide(change), size)
             if outcome.entries:
                 await self._append(outcome.entries)
             return outcome.reply

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.client.admin.topics import ConfigResource
 from ottla.client.errors import BrokerError, KafkaError
@@ -22,6 +22,9 @@ from ottla.wire import errors as codes
 
 log = logging.getLogger("ottla.schema_registry")
 
+Found = TypeVar("Found")
+LARGE_BYTES = 64 << 10
+"""The size of a schema, in bytes, from which on it is parsed and compared on a thread of its own."""
 MOST_REPLICAS = 3
 MOST_REQUEST_BYTES = 16 << 20
 TIMEOUT_MS = 10_000
@@ -150,6 +153,16 @@ class SchemaStore:
             raise RegistryRefusal(50002, "Operation timed out: the topic was not read to its end in time") from None
         except KafkaError as error:
             raise RegistryRefusal(50001, f"Error in the backend data store: {error}") from None
+
+    async def compute(self, work: Callable[[], Found], size: int) -> Found:
+        """Return the result of `work`, which reads the machine. `size` is the number of bytes of the schema that it is about.
+
+        Work about a large schema takes seconds. It runs on another thread, and no record is applied meanwhile; reads go on.
+        """
+        if size < LARGE_BYTES:
+            return work()
+        async with self._moved:
+            return await asyncio.to_thread(work)
 
     async def append(self, entries: Sequence[SchemaEntry]) -> None:
         """Append records, and wait until they are applied. Raises `RegistryRefusal`."""
