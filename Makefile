@@ -3,12 +3,12 @@
 # Longer than a test run: make fuzz-live | races | clients-elsewhere | sim | bitrot | soak | siege | suites | asan, and
 # make torture | torture-power | torture-groups | torture-clients | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
 # torture-07 | torture-spark; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
-# bench-commands | bench-journal | bench-pauses | bench-kcat | bench-clients | bench-connections | bench-cluster | bench-07
+# bench-commands | bench-journal | bench-pauses | bench-kcat | bench-clients | bench-connections | bench-console | bench-cluster | bench-07
 .PHONY: demo quick test full lint check bench fuzz fuzz-live races clients-elsewhere sim bitrot soak siege suites asan docs format clean
 .PHONY: torture torture-power torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
 .PHONY: torture-cluster torture-07 torture-spark
 .PHONY: bench-log bench-journal bench-pauses bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
-.PHONY: bench-connections bench-cluster bench-07
+.PHONY: bench-connections bench-console bench-cluster bench-07
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
@@ -186,6 +186,9 @@ bench-quotas: .venv/ready
 
 bench-commands: .venv/ready
 	$(BIN)/python -m bench.commands
+
+bench-console: .venv/ready
+	$(BIN)/python -m bench.console
 
 bench-connections: .venv/ready
 	$(BIN)/python -m bench.connections --kafka

@@ -19,7 +19,8 @@ def spark(values: Sequence[float], label: str, unit: str = "") -> Markup:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     text = f"{label}: {values[-1]:,.1f}{unit} now, at most {most:,.1f}{unit}"
     return Markup(
-        '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" role="img" aria-label="{text}">'
+        '<svg class="spark" viewBox="0 0 {w} {h}" width="{w}" height="{h}" preserveAspectRatio="none" role="img" '
+        'aria-label="{text}">'
         '<title>{text}</title><polygon points="0,{h} {line} {w},{h}"/><polyline points="{line}"/></svg>'
     ).format(w=WIDTH, h=HEIGHT, text=text, line=line)
 
