@@ -6,12 +6,13 @@ A broker that does not answer within a few seconds costs the page one sentence a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from concurrent.futures import Future
 from typing import Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ottla.broker.metrics.declaration import MetricRows
@@ -23,6 +24,7 @@ PATIENCE_S: Final = 8.0
 """The time, in s, for a snapshot: less than the ten seconds that Prometheus waits for a scrape by default."""
 ANSWER_S: Final = 5.0
 """The time, in s, in which the broker's thread must answer to be healthy."""
+CHUNK_BYTES: Final = 64 * 1024
 PAUSE_S: Final = 0.0005
 LARGE_PIECE: Final = 2000
 """The size, in characters, of a piece of text after which other threads run."""
@@ -43,6 +45,7 @@ class MonitoringPages:
         self._source = source
         self._patience_s = patience_s
         self._answer_s = answer_s
+        self._texts: dict[str, tuple[MetricRows, asyncio.Future[list[bytes]]]] = {}
 
     def routes(self) -> list[Route]:
         return [
@@ -62,7 +65,16 @@ class MonitoringPages:
             rows = await self._wait(self._source.snapshot(), self._patience_s)
         except Unanswered as why:
             return PlainTextResponse(f"{why}\n", 503)
-        return Response(await render_all(rows, content_type), headers={"content-type": content_type})
+        chunks = await self._text(rows, content_type)
+        headers = {"content-type": content_type, "content-length": str(sum(map(len, chunks)))}
+        return StreamingResponse(_each(chunks), headers=headers)
+
+    async def _text(self, rows: MetricRows, content_type: str) -> list[bytes]:
+        """Return the text of a snapshot, which is made once for all that ask for it."""
+        known = self._texts.get(content_type)
+        if known is None or known[0] is not rows:
+            known = self._texts[content_type] = rows, asyncio.ensure_future(render_all(rows, content_type))
+        return await asyncio.shield(known[1])
 
     async def health(self, request: Request) -> Response:
         """Return 200 if the process lives and the broker's thread answers, else 503: then it must be started again."""
@@ -93,18 +105,27 @@ class MonitoringPages:
             raise Unanswered(ENDED) from None
 
 
-async def render_all(rows: MetricRows, content_type: str) -> bytes:
-    """Return the text of all metrics. Between its pieces other threads can run, above all the broker's.
+async def _each(chunks: list[bytes]) -> AsyncIterator[bytes]:
+    """Yield the chunks: each is sent when the client has read those before, so that slow clients take no memory."""
+    for chunk in chunks:
+        yield chunk
+
+
+async def render_all(rows: MetricRows, content_type: str) -> list[bytes]:
+    """Return the text of all metrics, in chunks. Between its pieces other threads can run, above all the broker's.
 
     A pause must last for a moment: a thread that releases Python's lock and takes it again at once leaves the others waiting for
     their five milliseconds.
     """
-    pieces: list[bytes] = []
+    chunks, chunk = list[bytes](), bytearray()
     for piece in render(rows, content_type):
-        pieces.append(piece.encode())
+        chunk += piece.encode()
+        if len(chunk) >= CHUNK_BYTES:
+            chunks.append(bytes(chunk))
+            chunk.clear()
         if len(piece) >= LARGE_PIECE:
             await asyncio.sleep(PAUSE_S)
-    return b"".join(pieces)
+    return [*chunks, bytes(chunk)]
 
 
 def make_app(source: MetricsSource) -> Starlette:

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,6 +64,29 @@ def test_metrics_are_text_of_prometheus_that_its_parser_reads(broker: ottla.Brok
     times = families["kafka_network_requestmetrics_totaltimems"].samples
     quantiles = {each.labels.get("quantile") for each in times if each.labels.get("request") == "Produce"}
     assert quantiles == {"0.5", "0.75", "0.95", "0.98", "0.99", "0.999", None}
+
+
+@pytest.mark.parametrize("group", ['a"b\\c\nd', "<script>alert(1)</script>", "}{,=\t\r ", "ключ 🗝"])
+def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Broker, url: str, group: str) -> None:
+    from prometheus_client.parser import text_string_to_metric_families
+
+    with ottla.Producer(broker.address) as producer:
+        producer.send("named", value=b"1").result(30)
+    with ottla.Admin(broker.address) as admin:
+        admin.alter_group_offsets(group, {("named", 0): 1})
+
+    def groups() -> set[str]:
+        families = text_string_to_metric_families(get(url, "/metrics")[2])
+        return {sample.labels.get("consumergroup", "") for family in families for sample in family.samples}
+
+    eventually(lambda: group in groups())
+
+
+def test_all_that_ask_at_the_same_time_are_answered(url: str) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: get(url, "/metrics"), range(60)))
+    assert {status for status, _, _ in answers} == {200}
+    assert all(int(headers["content-length"]) == len(text.encode()) for _, headers, text in answers)
 
 
 def test_a_client_that_prefers_openmetrics_gets_it(url: str) -> None:

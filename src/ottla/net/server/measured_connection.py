@@ -34,7 +34,7 @@ class MeasuredConnection(ServerConnection):
     def buffer_updated(self, nbytes: int) -> None:
         if not self._backlog or self._frame is not None:  # the oldest request that waits has arrived now
             self._watch.arrive()
-        super().buffer_updated(nbytes)
+        ServerConnection.buffer_updated(self, nbytes)  # super() would make an object for each read
 
     def _work_off(self, now: Now) -> None:
         self._watch.resume()
@@ -63,9 +63,9 @@ class MeasuredConnection(ServerConnection):
     def _flush(self) -> bool:
         meter = self._watch.last
         if meter is None:
-            return super()._flush()
+            return ServerConnection._flush(self)
         began_ns = self._send_ns or clock_ns()
-        has_more = super()._flush()
+        has_more = ServerConnection._flush(self)
         if self._outbox.is_empty:
             meter.add(SEND, clock_ns() - began_ns)
             self._watch.last, self._send_ns = None, 0
