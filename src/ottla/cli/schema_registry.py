@@ -34,7 +34,9 @@ EXAMPLES = (
 
 def build(parser: Parser) -> None:
     parser.description, parser.examples = DESCRIPTION, EXAMPLES
-    help_text = f"the bootstrap servers, of any Kafka (default: ${SERVERS_VARIABLE}, then the profile in use, then {WHERE})"
+    help_text = (
+        f"the bootstrap servers of Kafka 0.11 or newer (default: ${SERVERS_VARIABLE}, then the profile in use, then {WHERE})"
+    )
     parser.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT[,…]", type=arguments.given, help=help_text)
     add_client_options(parser)
     parser.add_argument("--listen", metavar="HOST:PORT", default=ADDRESS, help=f"where to serve (default {ADDRESS})")

@@ -144,6 +144,12 @@ def test_a_topic_with_several_partitions_is_refused() -> None:
             pass
 
 
+def test_a_missing_library_is_named_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonschema", None)
+    with pytest.raises(SettingError, match=r"JSON Schema needs jsonschema.*ottla\[formats\]"), instance("127.0.0.1:1"):
+        pass
+
+
 def test_media_types_are_negotiated() -> None:
     with ottla.Broker() as broker, instance(broker.address) as registry:
 

@@ -11,10 +11,13 @@ from typing import Any, Self
 from ottla.schema_registry.leadership import InstanceIdentity
 from ottla.schema_registry.server.app import make_app
 from ottla.schema_registry.server.registry import RegistryOptions, SchemaRegistryServer
+from ottla.schemas.libraries import library
 from ottla.web.address import WebAddress
 from ottla.web.guard import RequestGuard, hosts_of
 from ottla.web.server import TlsFiles, WebServer
 
+LIBRARIES = {"jsonschema": "JSON Schema", "google.protobuf": "Protobuf"}
+"""The modules without which a registry refuses to start, since it could not check schemas of these formats."""
 MOST_BODY = 16 << 20
 """The size, in bytes, of the largest request: a schema of several megabytes."""
 
@@ -53,6 +56,8 @@ class SchemaRegistryInstance:
 
     def start(self) -> Self:
         """Listen, and return once the topic was read. Raises `CannotServe`, `KafkaError`, `SettingError`."""
+        for module, format_name in LIBRARIES.items():
+            library(module, format_name)
         self.server.start()
         if self._registry.failure is not None:
             self.stop()
