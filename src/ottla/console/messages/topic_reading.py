@@ -34,9 +34,9 @@ from ottla.console.messages.selection import Chooser, Selection
 from ottla.net.client.admin.async_admin import AsyncAdmin
 from ottla.wire.errors import OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION
 
-SLICE_S: Final = 0.005
+SLICE_S: Final = 0.002
 """The time, in s, for which records are looked at between two pauses."""
-PAUSE_S: Final = 0.003
+PAUSE_S: Final = 0.002
 IDLE_S: Final = 30.0
 """The time, in s, after which a reading that nobody views ends."""
 ASK_MS: Final = 3_000

@@ -11,17 +11,19 @@ from typing import Final
 
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.declarations import Done, PageRefused
+from ottla.console.messages.schema_process import encode_apart
 from ottla.console.paths import path_of
 from ottla.console.views.topic_details import known_topic
 from ottla.errors import KafkaError
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.schemas.libraries import UnfitValue
 from ottla.schemas.places import schema_place
-from ottla.schemas.values import encoder_of
 
 TEXT, JSON, BASE64, HEX, SCHEMA = "text", "json", "base64", "hex", "schema"
 INPUTS: Final = (TEXT, JSON, BASE64, HEX, SCHEMA)
 PRODUCE_S: Final = 10.0
+CHECK_S: Final = 5.0
+"""The time, in s, for which a schema may check a value."""
 MESSAGE: Final = "/topics/{topic}/messages/{partition}/{offset}"
 
 
@@ -104,20 +106,17 @@ async def _with_schema(cluster: ClusterSession, field: str, text: str, subject: 
     if not cluster.config.schema_registry:
         raise PageRefused(400, "No schema registry is configured: start the console with --schema-registry URL.")
 
-    def encode() -> bytes:
-        schema = schema_place(cluster.config.schema_registry).latest(subject)
-        if schema is None:
-            raise PageRefused(400, f"The schema registry has no subject {subject}: register a schema, or name another subject.")
-        try:
-            return encoder_of(schema)(text.encode())
-        except UnfitValue as error:
-            raise PageRefused(400, f"The {field} does not fit the newest schema of {subject}: {error}.") from None
-
     try:
         async with asyncio.timeout(PRODUCE_S):
-            return await asyncio.to_thread(encode)
+            schema = await asyncio.to_thread(lambda: schema_place(cluster.config.schema_registry).latest(subject))
     except TimeoutError:
         raise KafkaError(f"The schema registry has not answered within {PRODUCE_S:g} s: try again.") from None
+    if schema is None:
+        raise PageRefused(400, f"The schema registry has no subject {subject}: register a schema, or name another subject.")
+    try:
+        return await encode_apart(schema, text.encode(), CHECK_S)
+    except UnfitValue as error:
+        raise PageRefused(400, f"The {field} does not fit the newest schema of {subject}: {error}.") from None
 
 
 def _headers(text: str) -> list[tuple[str, bytes | None]]:
