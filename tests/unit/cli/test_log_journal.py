@@ -277,3 +277,11 @@ def test_a_missing_file_is_a_loss_only_after_a_power_cut(
     assert code == (0 if killed else 1)
     kind = "note" if killed else "damaged"
     assert any(line.startswith(f"{kind}: journal: ") and "missing or has another size" in line for line in lines)
+
+
+def test_a_kept_copy_of_a_damaged_journal_is_dumped_like_its_original(capsys: pytest.CaptureFixture[str], data_dir: Path) -> None:
+    flip(data_dir / "journal/0", 20)
+    original = run(capsys, "dump", data_dir / "journal/0")
+    (data_dir / "journal/0").rename(data_dir / "journal/0.2.damaged")
+    code, lines = run(capsys, "dump", data_dir / "journal/0.2.damaged")
+    assert (code, lines[1:]) == (original[0], original[1][1:])

@@ -115,7 +115,7 @@ def dump(disk: Disk, path: str, *, deep: bool = False, topic: str = "") -> Itera
     """
     name = path.rpartition("/")[2]
     base_offset, suffix = parse_file_name(name) or (0, "")
-    if name in JOURNAL_FILES:
+    if name in JOURNAL_FILES or (name.endswith(".damaged") and name.partition(".")[0] in JOURNAL_FILES):
         yield from dump_journal(disk, path)
     elif LOG in suffix:
         yield from _batches(disk.open(path), base_offset, topic if deep else None)

@@ -20,7 +20,7 @@ def dump_journal(disk: Disk, path: str) -> Iterator[dict[str, Any]]:
 
     A block whose header is damaged has a row with its position only.
     """
-    name = path.rpartition("/")[2]
+    name = path.rpartition("/")[2].partition(".")[0]  # a copy of a damaged file has a longer name
     if name == INCARNATION:
         incarnation = unpack_incarnation(disk.read_file(path))
         damaged = {"error": "both copies of the number are damaged"}
