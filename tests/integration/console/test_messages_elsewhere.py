@@ -81,7 +81,7 @@ def test_the_pages_show_apache_kafka(tmp_path: Path) -> None:
                 assert (found["kind"], found["state"], len(found["members"])) == (kind, "Stable", 1)
                 assert found["lag"] > 190
                 assert "active member" in read(client, f"/groups/{kind}/reset")["sentence"]
-            eventually(lambda kind=kind: read(client, f"/groups/{kind}")["state"] == "Empty")  # type: ignore[misc]
+            eventually(lambda kind=kind: read(client, f"/groups/{kind}")["state"] == "Empty")  # type: ignore[misc]  # bound now
             assert client.post(f"/api/groups/{kind}/reset", json={"to": "latest"}).status_code == 200
             assert read(client, f"/groups/{kind}")["lag"] == 0
             assert client.post(f"/api/groups/{kind}/delete", json={"typed": kind}).status_code == 200
