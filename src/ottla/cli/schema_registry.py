@@ -141,6 +141,11 @@ class RegistryCompanion:
         self._instance = _instance(self._options, client, self._options.schema_registry, "--schema-registry").start()
         return f"The schema registry answers at {self._instance.server.url}"
 
+    @property
+    def url(self) -> str:
+        """Return the URL for a client on this machine; empty before the start, and with TLS, whose authority is unknown."""
+        return "" if self._instance is None or self._options.tls_certificate else self._instance.server.url
+
     def stop(self) -> None:
         if self._instance is not None:
             self._instance.stop()

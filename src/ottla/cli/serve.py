@@ -127,9 +127,17 @@ def _serve(options: argparse.Namespace, settings: BrokerSettings, listen: list[L
 
 def _companions(options: argparse.Namespace, settings: BrokerSettings) -> list[Companion]:
     """Return the servers that run beside the broker. Raises `SettingError`, and ValueError with a sentence."""
-    from ottla.cli.serve_console import console_of
+    found: list[Companion] = []
+    registry = None
+    if options.schema_registry is not None:
+        from ottla.cli.schema_registry import registry_of
 
-    found: list[Companion] = [] if options.console is None else [console_of(options)]
+        registry = registry_of(options)
+        found.append(registry)
+    if options.console is not None:
+        from ottla.cli.serve_console import console_of
+
+        found.append(console_of(options, registry))
     if options.metrics is not None:
         from ottla.web.address import WebAddress
         from ottla.web.extra import require_packages
@@ -138,10 +146,6 @@ def _companions(options: argparse.Namespace, settings: BrokerSettings) -> list[C
         from ottla.monitoring.server import MetricsCompanion
 
         found.append(MetricsCompanion(WebAddress.parse(options.metrics)))
-    if options.schema_registry is not None:
-        from ottla.cli.schema_registry import registry_of
-
-        found.append(registry_of(options))
     if settings.ottla_opentelemetry_enable and options.processes is None:  # with processes, each broker has its own export
         from ottla.monitoring.opentelemetry import OpenTelemetryCompanion
 

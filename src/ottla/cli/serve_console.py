@@ -12,6 +12,7 @@ from ottla.errors import SettingError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.cli.schema_registry import RegistryCompanion
     from ottla.net.server.listeners import Listen
     from ottla.net.startup.start import Running
     from ottla.web.server import WebServer
@@ -23,8 +24,8 @@ SELF = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 """The addresses at which a listener of all interfaces is reached from the same machine."""
 
 
-def console_of(options: argparse.Namespace) -> ConsoleCompanion:
-    """Return the console that the options of `ottla serve` name. Raises `SettingError`."""
+def console_of(options: argparse.Namespace, registry: RegistryCompanion | None) -> ConsoleCompanion:
+    """Return the console that the options of `ottla serve` name, with the schemas of `registry`. Raises `SettingError`."""
     from ottla.cli.command.connection import read_config
     from ottla.client.settings.clients import AdminSettings
     from ottla.client.settings.properties import values_of
@@ -34,15 +35,18 @@ def console_of(options: argparse.Namespace) -> ConsoleCompanion:
     if options.processes is not None:
         raise SettingError(f"{OPTION} is for one broker: with --processes, run `ottla console -b HOST:PORT` beside them.")
     client = values_of(AdminSettings, read_config(options.console_config, AdminSettings))
-    return ConsoleCompanion(options, client)
+    return ConsoleCompanion(options, client, registry)
 
 
 class ConsoleCompanion:
     """The console as a companion of a broker (`ottla.net.process.serve`)."""
 
-    def __init__(self, options: argparse.Namespace, client: Mapping[str, Any]) -> None:
-        """Raise `SettingError` for an address that is none, or that others can reach without TLS."""
-        self._options, self._client = options, client
+    def __init__(self, options: argparse.Namespace, client: Mapping[str, Any], registry: RegistryCompanion | None = None) -> None:
+        """Create a console. `registry` is started before it.
+
+        Raises `SettingError` for an address that is none, or that others can reach without TLS.
+        """
+        self._options, self._client, self._registry = options, client, registry
         self._server: WebServer | None = None
         self._server_of(None)  # a wrong address is an error before the broker starts
 
@@ -54,7 +58,8 @@ class ConsoleCompanion:
         from ottla.console.app import make_app
         from ottla.console.config import ConsoleConfig
 
-        config = ConsoleConfig({**client_of(running.addresses), **self._client}, self._options.console_read_only)
+        schemas = "" if self._registry is None else self._registry.url
+        config = ConsoleConfig({**client_of(running.addresses), **self._client}, self._options.console_read_only, schemas)
         self._server = self._server_of(make_app(config)).start()
         return f"The console answers at {self._server.url}"
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
-from urllib.parse import unquote
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+import ottla
 from ottla.console.config import ConsoleConfig
 from tests.integration.console.conftest import console_server
+from tests.integration.schema_registry.instances import instance
 
 METADATA = "00000019000300010000000700026d65000000010007666c6967687473"
 FIRST = {"type": "record", "name": "Flight", "fields": [{"name": "late", "type": "int"}]}
 SECOND = {"type": "record", "name": "Flight", "fields": [{"name": "late", "type": "long"}]}
 HOSTILE = "a/<b>?x"
+PROTO = 'syntax = "proto3"; message Time { int64 ms = 1; }'
+HOSTILE_PROTO = (
+    'syntax = "proto3"; import "time.proto"; message Late { Time at = 1; string by = 2 [json_name = "<script>alert(1)</script>"]; }'
+)
+REFERENCE = {"name": "time.proto", "subject": "time.proto", "version": 1}
 
 
 @pytest.mark.parametrize(
@@ -60,47 +65,23 @@ def test_a_frame_that_is_cut_off_is_shown_as_far_as_it_can_be_read(url: str) -> 
     assert found["lines"]
 
 
-class Registry(BaseHTTPRequestHandler):
-    """The part of Confluent's API that the page reads."""
-
-    answers: ClassVar[dict[str, object]] = {
-        "/subjects": ["flights-value", HOSTILE],
-        "/config": {"compatibilityLevel": "BACKWARD"},
-        "/config/flights-value": {"compatibilityLevel": "FULL"},
-        "/subjects/flights-value/versions": [1, 3],
-        "/subjects/flights-value/versions/1": {"id": 7, "schema": json.dumps(FIRST)},
-        "/subjects/flights-value/versions/3": {"id": 9, "schema": json.dumps(SECOND)},
-        f"/subjects/{HOSTILE}/versions": [1],
-        f"/subjects/{HOSTILE}/versions/1": {
-            "id": 10,
-            "schemaType": "PROTOBUF",
-            "schema": 'syntax = "proto3"; // <script>alert(1)</script>',
-            "references": [{"name": "other.proto", "subject": "flights-value", "version": 1}],
-        },
-    }
-
-    def do_GET(self) -> None:
-        parts = self.path.split("/")
-        found = self.answers.get("/".join(unquote(part) for part in parts))
-        body = json.dumps({"error_code": 40401, "message": "not found"} if found is None else found).encode()
-        self.send_response(404 if found is None else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        """Print nothing."""
-
-
 @pytest.fixture(scope="module")
-def with_registry() -> Iterator[httpx.Client]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Registry) as registry:
-        threading.Thread(target=registry.serve_forever, daemon=True).start()
-        url = f"http://user:hidden-word@127.0.0.1:{registry.server_port}"
+def with_registry(broker: ottla.Broker) -> Iterator[httpx.Client]:
+    with instance(broker.address, users={"user": "hidden-word"}) as registry:
+        login = {"Authorization": "Basic " + base64.b64encode(b"user:hidden-word").decode()}
+        for subject, body in (
+            ("flights-value", {"schema": json.dumps(FIRST)}),
+            ("flights-value", {"schema": json.dumps(SECOND)}),
+            ("time.proto", {"schema": PROTO, "schemaType": "PROTOBUF"}),
+            (HOSTILE, {"schema": HOSTILE_PROTO, "schemaType": "PROTOBUF", "references": [REFERENCE]}),
+        ):
+            status, found, _ = registry.ask("POST", f"/subjects/{quote(subject, safe='')}/versions", body, login)
+            assert status == 200, found
+        assert registry.ask("PUT", "/config/flights-value", {"compatibility": "FULL"}, login)[0] == 200
+        url = registry.url.replace("http://", "http://user:hidden-word@")
         config = ConsoleConfig({"bootstrap_servers": "127.0.0.1:1"}, schema_registry=url)
         with console_server(config) as server, httpx.Client(base_url=server.url, timeout=20) as client:
             yield client
-        registry.shutdown()
 
 
 def test_subjects_are_listed(with_registry: httpx.Client) -> None:
@@ -113,11 +94,11 @@ def test_subjects_are_listed(with_registry: httpx.Client) -> None:
 
 def test_versions_are_compared(with_registry: httpx.Client) -> None:
     found = with_registry.get("/api/schemas/flights-value").json()
-    assert (found["version"], found["other"], found["schema_id"], found["level"]) == (3, 1, 9, "FULL")
+    assert (found["version"], found["other"], found["schema_id"], found["level"]) == (2, 1, 2, "FULL")
     changed = [(line["kind"], line["text"].strip()) for line in found["diff"] if line["kind"] in ("added", "removed")]
     assert changed == [("removed", '"type": "int"'), ("added", '"type": "long"')]
     assert with_registry.get("/api/schemas/flights-value?version=1").json()["diff"] == []
-    assert with_registry.get("/api/schemas/flights-value?version=2").status_code == 404
+    assert with_registry.get("/api/schemas/flights-value?version=7").status_code == 404
     assert with_registry.get("/api/schemas/none").status_code == 404
 
 
@@ -125,7 +106,7 @@ def test_a_hostile_subject_and_its_schema_are_text(with_registry: httpx.Client) 
     page = with_registry.get("/schemas/a%2F%3Cb%3E%3Fx")
     assert page.status_code == 200
     assert "<script>alert" not in page.text
-    assert "other.proto" in page.text
+    assert "time.proto" in page.text
 
 
 def test_a_registry_that_is_not_there_is_one_sentence() -> None:
