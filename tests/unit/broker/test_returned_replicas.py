@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from ottla.log.checkpoints import RECOVERY_POINTS
+from ottla.log.journal.contents import read_journal
+from ottla.log.journal.format import JOURNAL, KEPT
 from ottla.ports import StorageFailed
 from ottla.sim.disk import IO_ERROR
 from ottla.wire.errors import KAFKA_STORAGE_ERROR, NONE
-from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, told
+from tests.support.cluster_machine import TOPIC_ID, ClusterMachine, role, told
 from tests.support.producing import produce
 from tests.unit.broker.test_replicas import copied, follow, leading
+
+KEPT_PATH = f"{JOURNAL}/{KEPT}"
 
 
 def written(machine: ClusterMachine, count: int = 6) -> None:
@@ -80,6 +84,27 @@ def test_entries_of_a_replica_that_is_deleted_before_it_is_opened_do_not_come_ba
     follow(machine, 7)
     assert machine.replica().log.log_end_offset == 0
     assert end_offset_after_a_power_cut(machine) == 0
+
+
+def test_kept_entries_are_void_before_a_cut_and_removed_together() -> None:
+    """A broker of a cluster opens its logs late: a sync for each of them would hold it up."""
+    machine = leading((1,), ottla_journal_bytes=65536)
+    assert machine.tell_roles(*(role(1, 5, isr=(1,), index=index) for index in (1, 2))) == [NONE, NONE]
+    for _ in range(3):
+        for index in range(3):
+            assert produce(machine, b"value", index=index).error_code == NONE
+    machine.cut_power(0)
+    size = machine.disk.size(KEPT_PATH)
+    machine.tell_brokers(1, 2, 3)
+    follow(machine, 6)
+    assert machine.replica().log.log_end_offset == 3
+    assert machine.disk.size(KEPT_PATH) == size
+    machine.broker.scheduler.begin("cut", machine.broker.partitions.before_cut(machine.replica(), 1, 0))
+    machine.settle()
+    assert [key.partition for key in read_journal(machine.disk, JOURNAL).entries] == [1, 2]
+    assert machine.tell_roles(*(role(2, 6, index=index) for index in (1, 2))) == [NONE, NONE]
+    assert [machine.replica(index=index).log.log_end_offset for index in (1, 2)] == [3, 3]
+    assert not machine.disk.exists(KEPT_PATH)
 
 
 @pytest.mark.expects_errors("a checkpoint could not be written", "the deletion of replicas could not be synced")

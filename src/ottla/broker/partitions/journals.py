@@ -89,6 +89,8 @@ class Journals:
         self._entered: dict[Key, Partition] = {}
         self._stored: dict[Key, Sequence[SavedEntry]] = {}
         self._damaged: dict[Key, Damage] = {}
+        self._applied: set[Key] = set()
+        """The partitions in the kept file whose own files have its entries, until they are void or the file is removed."""
         self._has_begun = self._is_closed = False
 
     # The start
@@ -141,7 +143,11 @@ class Journals:
             opened.directory.sync()
             log.info("%s: offsets %d to %d come from the journal", partition, end_offset, opened.log_end_offset - 1)
         opened.mark_synced(opened.log_end_offset)
-        self._forget_stored(key)
+        if self._has_begun:
+            self._applied.add(key)
+        self._stored.pop(key, None)
+        self._damaged.pop(key, None)
+        self._drop_applied()
 
     def begin(self, is_known: Callable[[bytes], bool] = lambda topic_id: True) -> None:
         """Make the entries of the previous process void, and keep those of partitions that are not open.
@@ -175,17 +181,29 @@ class Journals:
 
             drop_kept(self._disk, self.first.directory)
 
-    def _forget_stored(self, key: Key) -> None:
-        if self._stored.pop(key, None) is not None or self._damaged.pop(key, None) is not None:
-            self._damaged.pop(key, None)
-            if not self._has_begun:
-                return
-            from ottla.log.journal.kept_file import drop_kept, void_kept
+    def _drop_applied(self) -> None:
+        """Remove the kept file once all its entries are in partitions' own files: one operation for all of them."""
+        if self._has_begun and self._applied and not self._stored and not self._damaged:
+            from ottla.log.journal.kept_file import drop_kept
 
-            if self._stored or self._damaged:
-                void_kept(self._disk, self.first.directory, [key])
-            else:
-                drop_kept(self._disk, self.first.directory)
+            drop_kept(self._disk, self.first.directory)
+            self._applied.clear()
+
+    def void_kept(self, key: Key) -> None:
+        """Make the kept entries of a partition void before its log is truncated or deleted. Raises `StorageFailed`."""
+        is_kept = key in self._applied or key in self._stored or key in self._damaged
+        self._stored.pop(key, None)
+        self._damaged.pop(key, None)
+        if not is_kept or not self._has_begun:
+            return
+        self._applied.add(key)
+        if self._stored or self._damaged:
+            from ottla.log.journal.kept_file import void_kept
+
+            void_kept(self._disk, self.first.directory, [key])
+            self._applied.discard(key)
+        else:
+            self._drop_applied()
 
     # What goes where
 
@@ -297,7 +315,7 @@ class Journals:
 
     def forget(self, key: Key) -> None:
         """Record that a partition is deleted. Raises `StorageFailed`."""
-        self._forget_stored(key)
+        self.void_kept(key)
         if self._entered.pop(key, None) is not None:
             for one in self._all.values():
                 if one.journal is not None:

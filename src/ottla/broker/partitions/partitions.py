@@ -208,6 +208,7 @@ class Partitions:
         The recorded log start offset is then at most `latest_start`. Raises `StorageFailed`.
         """
         syncs, journals = self.syncs, self.syncs.journals
+        journals.void_kept(Key(partition.topic_id, partition.index))
         while True:
             if journals.journals_with(partition):
                 yield from syncs.release(partition)
