@@ -17,12 +17,11 @@ from ottla.schemas.schema import ValueSchema
 from ottla.schemas.values import encoder_of
 
 ENCODED, UNFIT, FAILED = b"+", b"-", b"!"
-PROGRAM = "from ottla.console.messages.schema_process import main; main()"
 
 
 async def encode_apart(schema: ValueSchema, text: bytes, seconds: float) -> bytes:
     """Return a JSON text as a value of a schema. Raises `UnfitValue`, and `KafkaError` for a bad schema or at the deadline."""
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, stdin=PIPE, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", __name__, stdin=PIPE, stdout=PIPE)
     try:
         async with asyncio.timeout(seconds):
             answer, _ = await process.communicate(pickle.dumps((schema, text)))
@@ -50,3 +49,7 @@ def main() -> None:
     except KafkaError as error:
         answer = FAILED + str(error).encode()
     sys.stdout.buffer.write(answer)
+
+
+if __name__ == "__main__":
+    main()
