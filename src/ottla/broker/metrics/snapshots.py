@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -9,11 +10,12 @@ from ottla.broker.metrics.declaration import DeclaredMetric, MetricColumn, Metri
 from ottla.broker.scheduler import Scheduler
 from ottla.ports import Steps
 
+log = logging.getLogger("ottla.broker")
+
 Done = Callable[[MetricRows], None]
 
 FRESH_MS: Final = 500
 """The age, in ms, up to which a snapshot is given to others, too."""
-JOB: Final = "metrics"
 
 
 class Snapshots:
@@ -41,7 +43,7 @@ class Snapshots:
             return
         self._waiting.append(done)
         if len(self._waiting) == 1:
-            self._scheduler.begin(JOB, self._collect(), self._finish)
+            self._scheduler.begin(("metrics", self), self._collect(), self._finish)
 
     def _finish(self, samples: MetricRows) -> None:
         self._last = self._scheduler.now().mono_ms, samples
@@ -63,7 +65,12 @@ class Snapshots:
         found_ms, rows = self._kept.get(id(reader), (0, []))
         if not rows or now_ms - found_ms >= reader.keep_ms:
             own = MetricRows()
-            yield from reader.read(rooms, own)
+            try:
+                yield from reader.read(rooms, own)
+            except Exception:  # reading has changed nothing, and must not end the broker
+                name = reader.metrics[0].name
+                log.exception("%s and others could not be read; please report these lines", name, extra={"cause": name})
+                own = MetricRows()
             rows = list(own.rows.items())
             if reader.keep_ms:
                 self._kept[id(reader)] = now_ms, rows

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ottla.broker.metrics.declaration import Declared, MetricKind, MetricRows, metric
 from ottla.broker.metrics.snapshots import FRESH_MS, Snapshots
 from ottla.broker.scheduler import Scheduler
@@ -36,8 +38,7 @@ def read_rows(shelf: Shelf, samples: MetricRows) -> Steps[None]:
     shelf.reads += 1
     for number in range(1000):
         samples.put(ROW, shelf.size, str(number))
-        if number % 10 == 0:
-            yield None
+        yield None
 
 
 class World:
@@ -112,3 +113,24 @@ def test_a_later_snapshot_is_new_except_for_values_that_may_be_kept() -> None:
     world.clock.mono_ms += 5000
     assert next(iter(world.take().rows[ROW])) == (("0",), 4)
     assert world.shelf.reads == 2
+
+
+def test_two_sources_of_one_broker_take_snapshots_at_the_same_time() -> None:
+    world, found = World(), list[MetricRows]()
+    other = Snapshots(world.scheduler)
+    other.add(SHELVES.readers, Shelf())
+    world.snapshots.request(found.append)
+    other.request(found.append)
+    world.run()
+    assert len(found) == 2
+
+
+@pytest.mark.expects_errors("could not be read")
+def test_a_bug_in_one_reader_costs_its_own_values_alone(caplog: pytest.LogCaptureFixture) -> None:
+    shelves = Declared[Shelf]()
+    shelves.gauge("test.shelf:type=Shelf,name=Lost", "It cannot be read.", lambda shelf: 1 / 0)
+    world = World()
+    world.snapshots.add(shelves.readers, world.shelf)
+    assert [each.name for each in world.take().rows] == ["test_shelf_shelf_size", "test_shelf_shelf_row"]
+    (line,) = caplog.records
+    assert "test_shelf_shelf_lost" in line.getMessage()
