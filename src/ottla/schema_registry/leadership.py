@@ -50,7 +50,7 @@ def decode_identity(data: bytes) -> InstanceIdentity | None:
     """Return the instance that a member's metadata describe, or None for other bytes."""
     try:
         return _identity(json.loads(data))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
@@ -74,7 +74,7 @@ def decode_assignment(data: bytes) -> Assignment:
         found = json.loads(data)
         leader = found.get("master_identity")
         return Assignment(None if leader is None else _identity(leader), int(found.get("error", 0)))
-    except (TypeError, KeyError, AttributeError):
+    except (TypeError, KeyError, AttributeError, RecursionError):
         raise ValueError("it is no assignment of a schema registry") from None
 
 

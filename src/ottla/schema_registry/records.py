@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ottla.schema_registry.levels import LEVELS
 from ottla.schema_registry.values import AVRO, MODES, Reference, SchemaText, Stored, render
 
 SCHEMA, CONFIG, MODE, CONTEXT, NOOP = "SCHEMA", "CONFIG", "MODE", "CONTEXT", "NOOP"
@@ -49,6 +50,8 @@ def decode(key: bytes | None, value: bytes | None) -> SchemaEntry:
     subject = found.get("context" if kind == CONTEXT else "subject")
     if not isinstance(subject, str) and (subject is not None or kind not in (CONFIG, MODE, NOOP, CLEAR_SUBJECT)):
         raise Foreign("its key names no subject")
+    if subject is not None and any("\ud800" <= char <= "\udfff" for char in subject):
+        raise Foreign("its key names a subject that UTF-8 cannot encode")
     version = found.get("version", 0)
     if kind == SCHEMA and (type(version) is not int or not 0 < version <= MOST_ID or found.get("magic") not in (0, 1)):
         raise Foreign("its key has no version, or an unknown magic")
@@ -83,11 +86,13 @@ def _check(entry: SchemaEntry, value: Mapping[str, Any]) -> None:
             numbers = [stored.schema_id, *(each.version for each in stored.schema.references)]
             right = all(isinstance(each, str) for each in texts) and all(type(each) is int for each in numbers)
             right = right and 0 <= stored.schema_id <= MOST_ID
-            "".join(texts).encode()
         elif entry.kind == DELETE_SUBJECT:
             right = type(value["version"]) is int
+        elif entry.kind == MODE:
+            right = value["mode"] in MODES
         else:
-            right = entry.kind != MODE or value["mode"] in MODES
+            right = entry.kind != CONFIG or value.get("compatibilityLevel", "NONE") in (None, *LEVELS)
+        _dump(value)
     except (KeyError, TypeError, AttributeError, UnicodeEncodeError):
         right = False
     if not right:

@@ -150,7 +150,7 @@ class RegistryState:
         """Return the settings of a subject with those of its context, or of the registry, where it has none."""
         found: dict[str, Any] = {"compatibilityLevel": BACKWARD}
         for scope in reversed(_scopes(subject)):
-            found |= self.configs.get(scope, {})
+            found |= {name: value for name, value in self.configs.get(scope, {}).items() if value is not None}
         return found
 
 

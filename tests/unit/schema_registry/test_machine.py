@@ -202,6 +202,10 @@ FOREIGN = [
     (b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}', b'{"schema":"x","id":1,"references":[7]}'),
     (b'{"keytype":"SCHEMA","version":1,"magic":1}', b'{"schema":"x","id":1}'),
     (b'{"keytype":"MODE"}', b'{"mode":"ELSE"}'),
+    (b'{"keytype":"CONFIG"}', b'{"compatibilityLevel":"SIDEWAYS"}'),
+    (b'{"keytype":"CONFIG"}', b'{"compatibilityLevel":[]}'),
+    (b'{"keytype":"CONFIG","subject":"\\udfff"}', b"{}"),
+    (b'{"keytype":"CONFIG"}', b'{"alias":"\\ud800"}'),
     (b'{"keytype":"DELETE_SUBJECT","subject":"a"}', b"{}"),
     (b"[" * 100_000, b""),
 ]

@@ -14,6 +14,7 @@ from ottla.client.settings.clients import AdminSettings, parse
 from ottla.net.client.cluster import ClusterLinks
 from ottla.net.client.coordinator import GROUP, Coordinator
 from ottla.schema_registry.leadership import PROTOCOL, PROTOCOL_TYPE, InstanceIdentity, assign, decode_assignment, encode_identity
+from ottla.schema_registry.server.store import log_unexpected_end
 from ottla.wire import errors as codes
 from ottla.wire.api.heartbeat import HeartbeatRequest
 from ottla.wire.api.join_group import JoinGroupRequest, JoinGroupResponse
@@ -64,14 +65,14 @@ class Election:
         self._cluster = ClusterLinks(parse(AdminSettings, self._settings))
         self._coordinator = Coordinator(self._cluster, self._group, GROUP)
         self._task = asyncio.create_task(self._run())
+        self._task.add_done_callback(log_unexpected_end)
 
     async def close(self) -> None:
         """Leave the group, so that another instance leads at once."""
         if self._task is None:
             return
         self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await asyncio.wait([self._task])
         if self._member_id:
             leaving = [LeaveGroupRequest.MemberIdentity(member_id=self._member_id)]
             with suppress(KafkaError, TimeoutError):

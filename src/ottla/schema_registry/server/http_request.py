@@ -50,6 +50,8 @@ class RegistryRequest:
         """Return the body."""
         try:
             found = json.loads(self.body)
+            if b"\\ud" in self.body.lower():  # half of a pair, which no record can contain
+                json.dumps(found, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
             raise RegistryRefusal(400, f"The body is no JSON: {error}") from None
         if not isinstance(found, dict):

@@ -35,6 +35,12 @@ MOST_FOREIGN_LINES = 100
 """The number of foreign records that have a line in the log. Further ones are counted."""
 
 
+def log_unexpected_end(task: asyncio.Task[None]) -> None:
+    """Log the exception that has ended a task which was to run until it is cancelled: a bug in Ottla."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("a task of the schema registry ended unexpectedly: restart it", exc_info=error)
+
+
 class SchemaStore:
     """The topic with its reader and its writer. `machine` has applied all records before the offset `position`."""
 
@@ -69,6 +75,7 @@ class SchemaStore:
         await self._producer.start()
         await self._consumer.assign([(self._topic, 0)])
         self._reading = asyncio.create_task(self._read())
+        self._reading.add_done_callback(log_unexpected_end)
         await self.catch_up()
 
     async def _create_topic(self, admin: AsyncAdmin) -> None:
@@ -94,8 +101,7 @@ class SchemaStore:
         """Close all connections."""
         if self._reading is not None:
             self._reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reading
+            await asyncio.wait([self._reading])
             with suppress(KafkaError):
                 await self._producer.close(timeout_ms=1000)
             with suppress(KafkaError):
