@@ -23,7 +23,7 @@ NONE, OPEN, COMMITTED, ABORTED, COMMIT_MARKER, ABORT_MARKER, OTHER_MARKER = (
 MARKERS: Final = {0: ABORT_MARKER, 1: COMMIT_MARKER}
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 """The decompressed size of the largest batch that is opened, in bytes."""
-KEPT_BYTES, LEAST_KEPT_BYTES, ALL_KEPT_BYTES = 64 * 1024, 1024, 16 * 1024 * 1024
+KEPT_BYTES, LEAST_KEPT_BYTES, ALL_KEPT_BYTES = 64 * 1024, 1024, 4 * 1024 * 1024
 """The bytes of a key or value that are kept: `KEPT_BYTES`, or the least once a reading has kept `ALL_KEPT_BYTES`."""
 MOST_HEADERS: Final = 100
 

@@ -11,9 +11,9 @@ from ottla.console.messages.schema_cache import SchemaCache
 from ottla.console.messages.search import Search
 from ottla.console.messages.selection import TAIL, Selection
 from ottla.console.messages.tail import Tail
-from ottla.console.messages.topic_reading import QueriedCluster, TopicReading
+from ottla.console.messages.topic_reading import IDLE_S, QueriedCluster, TopicReading
 
-MOST_RUNS: Final = 16
+MOST_RUNS: Final = 8
 WAIT_S: Final = 0.5
 """The time, in s, for which a page waits for a search to finish before it shows the progress."""
 
@@ -37,7 +37,8 @@ class SessionReadings:
             self._runs[run_id] = run
         self._runs.move_to_end(run_id)
         run.touch()
-        await self._tidy()
+        await self._end_excess()
+        asyncio.get_running_loop().call_later(IDLE_S + 1, self._forget_idle)
         try:
             async with asyncio.timeout(wait_s):
                 await run.progress.wait()
@@ -53,12 +54,17 @@ class SessionReadings:
         kind = Tail if selection.start == TAIL else Search
         return kind(selection, self._cluster, self.schemas)
 
-    async def _tidy(self) -> None:
-        """End readings that nobody views, and those beyond the maximum."""
-        idle = [run_id for run_id, run in self._runs.items() if run.is_idle]
-        beyond = [run_id for run_id in list(self._runs)[:-MOST_RUNS] if run_id not in idle]
-        for run_id in (*idle, *beyond):
-            await self._runs.pop(run_id).close()
+    async def _end_excess(self) -> None:
+        """End the readings beyond the maximum, those first that were viewed longest ago."""
+        while len(self._runs) > MOST_RUNS:
+            _, run = self._runs.popitem(last=False)
+            await run.close()
+
+    def _forget_idle(self) -> None:
+        """Release the messages of readings that nobody views. Their tasks end by themselves."""
+        for run_id, run in list(self._runs.items()):
+            if run.is_idle:
+                del self._runs[run_id]
 
     async def close(self) -> None:
         """End all readings."""
