@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from ottla.client.admin.cluster import ClusterDescription
+from ottla.client.admin.results import Results
 from ottla.errors import KafkaError
 from ottla.net.client.admin.async_admin import AsyncAdmin
 from ottla.wire.releases import release_like
 
 ANSWER_MS = 1_000
 """The time, in ms, for which a broker may be silent."""
+SILENT = "No broker answers."
 MOST_GONE = 50
 """The number of brokers that are remembered after the cluster has dropped them."""
 
@@ -46,33 +49,63 @@ class BrokerWatch:
         self._versions: dict[int, dict[int, int]] = {}
 
     async def check(self, admin: AsyncAdmin) -> None:
-        """Ask all brokers."""
-        try:
-            async with asyncio.timeout(ANSWER_MS / 1000):
-                described = await admin.describe_cluster()
-        except (KafkaError, TimeoutError) as error:
-            self._record_silence(str(error) or "No broker answers.")
+        """Query all brokers: the cluster's list, and each broker that is known, at the same time.
+
+        The broker that is asked for the list can be the one that does not answer; the others are not silent for that.
+        """
+        described, found = await asyncio.gather(self._describe(admin), self._read_versions(admin, list(self.brokers)))
+        if isinstance(described, str):
+            self._record_unlisted(found, described)
             return
         before, was = self.trouble, self.controller_id
         self.trouble, self.cluster_id, self.controller_id = "", described.cluster_id, described.controller_id
         ids = [node.node_id for node in described.nodes]
-        # Apache Kafka 0.10 and newer describe the versions of their APIs; brokers that do not are shown without a release.
-        found = await admin.describe_api_versions(ids, check=False, timeout_ms=ANSWER_MS)
+        fresh = await self._read_versions(admin, [node_id for node_id in ids if node_id not in self.brokers])
+        answers, errors = {**found, **fresh}, {**found.errors, **fresh.errors}
         changed = bool(before) or was != self.controller_id
         for node in described.nodes:
-            silence = found.errors.get(node.node_id)
-            state = BrokerState(
-                node.node_id, f"{node.host}:{node.port}", node.rack, silence is None, now_ms(), trouble=str(silence or "")
-            )
-            if silence is None:
-                state = replace(state, release=self._release(node.node_id, found[node.node_id]))
-            changed = self._record(state) or changed
+            trouble = "" if node.node_id in answers else str(errors.get(node.node_id, SILENT))
+            state = BrokerState(node.node_id, f"{node.host}:{node.port}", node.rack, not trouble, now_ms(), trouble=trouble)
+            changed = self._record(self._with_release(state, answers)) or changed
         for node_id, known in list(self.brokers.items()):
             if node_id not in ids:
                 gone = replace(known, answers=False, since_ms=now_ms(), trouble="The cluster does not list it any more.")
                 changed = self._record(gone) or changed
         if changed:
             self._on_change()
+
+    async def _describe(self, admin: AsyncAdmin) -> ClusterDescription | str:
+        """Return the cluster's brokers, or a sentence if no broker lists them in time."""
+        try:
+            async with asyncio.timeout(ANSWER_MS / 1000):
+                return await admin.describe_cluster()
+        except (KafkaError, TimeoutError) as error:
+            return str(error) or SILENT
+
+    async def _read_versions(self, admin: AsyncAdmin, node_ids: list[int]) -> Results[int, dict[int, int]]:
+        """Return the versions of APIs of brokers that answer, and the errors of the others."""
+        if not node_ids:
+            return Results()
+        try:
+            return await admin.describe_api_versions(node_ids, check=False, timeout_ms=ANSWER_MS)
+        except KafkaError as error:
+            return Results({}, dict.fromkeys(node_ids, error))
+
+    def _record_unlisted(self, found: Results[int, dict[int, int]], sentence: str) -> None:
+        """Record which of the known brokers answer, when none has listed the cluster in time."""
+        if not found:
+            self._record_silence(sentence)
+            return
+        changed, self.trouble = bool(self.trouble), ""
+        for node_id, known in list(self.brokers.items()):
+            trouble = "" if node_id in found else str(found.errors.get(node_id, SILENT))
+            state = replace(known, answers=not trouble, since_ms=now_ms(), trouble=trouble)
+            changed = self._record(self._with_release(state, found)) or changed
+        if changed:
+            self._on_change()
+
+    def _with_release(self, state: BrokerState, answers: Mapping[int, dict[int, int]]) -> BrokerState:
+        return replace(state, release=self._release(state.node_id, answers[state.node_id])) if state.answers else state
 
     def _record_silence(self, sentence: str) -> None:
         is_new = not self.trouble

@@ -20,8 +20,9 @@ from ottla.console.declarations import PageRefused
 from ottla.console.live import LiveStreams, ViewedPage
 from ottla.console.renderer import TOKEN
 from ottla.console.sessions import BrowserSession
-from ottla.testing import BrokerProcess
+from ottla.testing import BrokerProcess, Cluster
 from tests.integration.console.conftest import console_server
+from tests.support.waiting import eventually
 
 CONFIG = ConsoleConfig({"bootstrap_servers": "127.0.0.1:1"})
 
@@ -176,3 +177,29 @@ def test_a_stream_ends_with_its_session() -> None:
             live.KEEP_ALIVE_S = monkey
 
     asyncio.run(run())
+
+
+@pytest.mark.full(seconds=12)
+def test_only_the_broker_that_is_frozen_is_silent() -> None:
+    with (
+        Cluster(brokers=3) as cluster,
+        console_server(ConsoleConfig({"bootstrap_servers": cluster.address})) as server,
+        httpx.Client(base_url=server.url, timeout=30) as client,
+    ):
+
+        def answering() -> list[int]:
+            return [each["node_id"] for each in client.get("/api/brokers").json()["brokers"] if each["answers"]]
+
+        eventually(lambda: answering() == [1, 2, 3], what="all answer")
+        for node_id in (1, 2, 3):  # one of them is asked for the list of brokers
+            cluster.pause(node_id)
+            seen: list[list[int]] = []
+
+            def is_shown(frozen: int = node_id, seen: list[list[int]] = seen) -> bool:
+                seen.append(answering())
+                return frozen not in seen[-1]
+
+            eventually(is_shown, what=f"broker {node_id} is silent")
+            assert len(seen[-1]) == 2, "the others answer"
+            cluster.resume(node_id)
+            eventually(lambda: answering() == [1, 2, 3], what="all answer again")
