@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
-from ottla.broker.partitions.journals import DIRECTORY
 from ottla.log.check.check import partitions
-from ottla.log.journal.format import FILES, INCARNATION
+from ottla.log.journal.format import FILES, INCARNATION, JOURNAL
 from ottla.log.name_places import joined
 from ottla.records.batches.columns import open_batches
 from ottla.records.batches.header import BadBatch
@@ -46,7 +45,7 @@ def flip_in_registry(disk: SimDisk, random: Random) -> str:
 
 def flip_in_journals(disk: SimDisk, log_dirs: Sequence[str], random: Random) -> None:
     """Flip a bit of a file of a journal. No broker may run, and the logs must have everything that it has."""
-    names = [joined(directory, f"{DIRECTORY}/{name}") for directory in ("", *log_dirs) for name in (*FILES, INCARNATION)]
+    names = [joined(directory, f"{JOURNAL}/{name}") for directory in ("", *log_dirs) for name in (*FILES, INCARNATION)]
     paths = [name for name in names if disk.exists(name)]
     if paths:
         path = random.choice(paths)

@@ -47,7 +47,7 @@ def test_a_truncation_waits_as_long_as_syncs_of_own_files_will_make_room(is_room
         assert ["the journal is full" in str(failure) for failure in failures] == [True]
         return
     assert not failures
-    syncs._resolve_release(other)
+    syncs._note_own_sync(other)
     for _ in range(5):
         machine.settle()
         machine.pass_time(1)

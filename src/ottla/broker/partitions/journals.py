@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.partitions.log_directories import LogDirectories
 from ottla.broker.partitions.partition import Partition
-from ottla.log.journal.format import MARK, JournalEntry, Key
+from ottla.log.journal.format import JOURNAL, MARK, JournalEntry, Key
 from ottla.log.journal.journal import Journal
 from ottla.log.log import Log
 from ottla.log.name_places import joined, parent
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("ottla.broker")
 
-DIRECTORY = "journal"
 MOST_BLOCK_BYTES = 2 << 20
 """Upper limit of one write, in bytes, which is copied and checked on the broker's thread."""
 
@@ -83,7 +82,7 @@ class Journals:
         self._disk = disk
         self._directories = directories
         self._on_full = on_full
-        self._all = {path: DirectoryJournal(joined(path, DIRECTORY)) for path in directories.paths}
+        self._all = {path: DirectoryJournal(joined(path, JOURNAL)) for path in directories.paths}
         self.first = self._all[""]
         self._is_only = len(self._all) == 1
         self._entered: dict[Key, Partition] = {}
@@ -205,15 +204,15 @@ class Journals:
         else:
             self._drop_applied()
 
-    # What goes where
+    # Which journal a partition's batches go into
 
-    def place_of(self, partition: Partition) -> DirectoryJournal:
+    def journal_of(self, partition: Partition) -> DirectoryJournal:
         """Return the journal of the log directory that has a partition, whether it can be written or not."""
         return self.first if self._is_only else self._all[self._directories.place_of(str(partition))]
 
-    def of(self, partition: Partition) -> DirectoryJournal | None:
+    def usable_journal(self, partition: Partition) -> DirectoryJournal | None:
         """Return the journal for a partition; None if its own files must be synced. The first call begins to make a journal."""
-        one = self.place_of(partition)
+        one = self.journal_of(partition)
         if one.journal is None:
             self._make(one)
         return one if one.is_usable and partition.topic_id != NO_TOPIC_ID else None
@@ -223,7 +222,7 @@ class Journals:
         return [one for one in self._all.values() if one.voids]
 
     def stop_waiting(self, partition: Partition) -> bool:
-        """Return whether a partition waited for the next write into a journal, which it no longer does."""
+        """Stop waiting for the next write into a journal. Return whether the partition waited for one."""
         waited = [one for one in self._all.values() if partition in one.waiting]
         for one in waited:
             del one.waiting[partition]

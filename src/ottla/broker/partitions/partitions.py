@@ -211,9 +211,9 @@ class Partitions:
         journals.void_kept(Key(partition.topic_id, partition.index))
         while True:
             if journals.journals_with(partition):
-                yield from syncs.release(partition)
+                yield from syncs.sync_and_void(partition)
             elif syncs.is_under_way(partition):
-                yield partial(syncs.when_over, partition)
+                yield partial(syncs.when_ended, partition)
             elif self.checkpoints.is_beyond(partition, offset, latest_start):
                 yield from self.checkpoints.lower(partition, offset, latest_start)
             else:
@@ -249,7 +249,7 @@ class Partitions:
 
     def _withdraw(self, partition: Partition, refused: set[Partition]) -> Steps[None]:
         try:
-            yield from self.syncs.withdraw(partition)
+            yield from self.syncs.void(partition)
         except StorageFailed as failure:
             sentence = "%s cannot be deleted until the broker restarts, because its entries in the journal cannot be made void: %s"
             log.error(sentence, partition, failure)
@@ -353,7 +353,7 @@ class Partitions:
             yield writing.wait
 
     def _write_out(self, partition: Partition) -> Steps[None]:
-        yield from self.syncs.turn(partition)
+        yield from self.syncs.pause(partition)
         upto = partition.log.log_end_offset
         is_synced = False
         with suppress(StorageFailed):
@@ -362,7 +362,7 @@ class Partitions:
             partition.record_sync(upto, self._scheduler.now())
         else:
             partition.log.was_not_flushed()
-        self.syncs.over(partition)
+        self.syncs.resume(partition)
 
     def close(self) -> bool:
         """Close every log. Return False if a log was not closed cleanly; the next startup must then check the logs.

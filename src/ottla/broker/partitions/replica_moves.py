@@ -211,7 +211,7 @@ class ReplicaMoves:
     def _exchange(self, move: ReplicaMove, copy: ReplicaCopy) -> Steps[bool]:
         """Let the copy become the replica, while no sync of the log runs. Return False if too much was changed meanwhile."""
         partition, syncs = move.partition, self._partitions.syncs
-        yield from syncs.turn(partition)
+        yield from syncs.pause(partition)
         move.has_turn = True
         for _ in range(ATTEMPTS):
             yield from copy.update(partition.log.log_end_offset, self._at_once)
@@ -227,7 +227,7 @@ class ReplicaMoves:
     def _end_turn(self, move: ReplicaMove) -> None:
         if move.has_turn:
             move.has_turn = False
-            self._partitions.syncs.over(move.partition)
+            self._partitions.syncs.resume(move.partition)
 
     def _note_moved(self, name: str, target: str, former: str) -> None:
         source = self._directories.place_of(name)

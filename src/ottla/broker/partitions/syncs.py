@@ -6,7 +6,7 @@ Replies with acks=all request syncs, as do a topic's flush.messages and flush.ms
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from ottla.broker.partitions.journals import NO_JOURNAL, DirectoryJournal, JournalLimits, Journals
@@ -60,11 +60,11 @@ class Syncs:
         self._journaled: set[Partition] = set()
         self._written: dict[DirectoryJournal, None] = {}
         """The journals whose write has ended while others wait. The next write starts with what this batch of requests appends."""
-        self._held: set[Partition] = set()
+        self._paused: set[Partition] = set()
         self._put_off: set[Partition] = set()
         self._timed: set[Partition] = set()
         self._awaited: dict[Partition, int] = {}
-        """The number of jobs that wait for their turn at a partition whose sync runs."""
+        """The number of jobs that wait to pause a partition whose sync runs."""
         self._waiting: dict[Partition, list[Done]] = {}
         self._unnamed: dict[Partition, None] = {}
         self._naming: set[Partition] = set()
@@ -103,7 +103,7 @@ class Syncs:
         wanted, self._wanted = self._wanted, {}
         journals, self._written = self._written, {}
         for partition in wanted:
-            journal = self.journals.of(partition)
+            journal = self.journals.usable_journal(partition)
             if journal is None:
                 self._wanted_own[partition] = None
             else:
@@ -125,12 +125,12 @@ class Syncs:
                 return
             if not self._left and not self._leaving:  # otherwise a sync of own files makes room
                 self._fail_voids(directory, StorageFailed(directory.directory, "the journal is full: restart the broker"))
-        left = directory.room_bytes()
-        if not left:
+        room_bytes = directory.room_bytes()
+        if not room_bytes:
             self._wanted_own |= directory.waiting
             directory.waiting.clear()
             return
-        batches = self._batches(directory, left)
+        batches = self._select_batches(directory, room_bytes)
         if not batches:
             return
         try:
@@ -141,12 +141,12 @@ class Syncs:
             log.debug("%s: %s; the partitions' own files are synced", directory.directory, failure)
         self._wanted_own |= dict.fromkeys(batches)
 
-    def _batches(self, directory: DirectoryJournal, left: int) -> dict[Partition, UnsyncedBatches]:
-        """Take from the waiting partitions those whose batches go into the next write, with at most `left` bytes."""
-        most, now = min(self.journals.limits.partition_bytes, left - ROW_BYTES), self._clock.now()
+    def _select_batches(self, directory: DirectoryJournal, room_bytes: int) -> dict[Partition, UnsyncedBatches]:
+        """Select the waiting partitions whose batches go into the next write, with at most `room_bytes`."""
+        most, now = min(self.journals.limits.partition_bytes, room_bytes - ROW_BYTES), self._clock.now()
         batches: dict[Partition, UnsyncedBatches] = {}
         for partition in list(directory.waiting):
-            if partition in self._held or partition in self._awaited:
+            if partition in self._paused or partition in self._awaited:
                 continue
             if partition.offline is not None:
                 del directory.waiting[partition]
@@ -156,11 +156,11 @@ class Syncs:
                 self._wanted_own[partition] = None  # the sync finds out about removed files
             elif not found.size:
                 partition.record_journaled(found, now)
-            elif found.size + ROW_BYTES > left:
+            elif found.size + ROW_BYTES > room_bytes:
                 break
             else:
                 batches[partition] = found
-                left -= found.size + ROW_BYTES
+                room_bytes -= found.size + ROW_BYTES
             del directory.waiting[partition]
         return batches
 
@@ -194,12 +194,12 @@ class Syncs:
             _, done = directory.voids.popleft()
             done(failure)
 
-    def release(self, partition: Partition) -> Steps[None]:
+    def sync_and_void(self, partition: Partition) -> Steps[None]:
         """Sync the log's own files, and make its entries in the journal void, before the log is truncated.
 
         Raises `StorageFailed`.
         """
-        yield from self.turn(partition)
+        yield from self.pause(partition)
         try:
             found_in = self.journals.journals_with(partition)
             if not found_in:
@@ -211,30 +211,30 @@ class Syncs:
                     self._fail(partition, failure)
                 raise failure
             partition.record_sync(upto, self._clock.now())
-            self._resolve_release(partition)
-            for directory in found_in:
-                failure = yield partial(self._void, directory, partition)
-                if failure is not None:
-                    raise failure
+            self._note_own_sync(partition)
+            yield from self._void_in(found_in, partition)
         finally:
-            self.over(partition)
+            self.resume(partition)
 
-    def withdraw(self, partition: Partition) -> Steps[None]:
+    def void(self, partition: Partition) -> Steps[None]:
         """Make the entries of a partition in the journal void before it is deleted.
 
         The same topic can have a replica here again, which begins without records: entries of the former one do not continue it.
         Raises `StorageFailed`.
         """
-        yield from self.turn(partition)
+        yield from self.pause(partition)
         try:
-            for directory in self.journals.journals_with(partition):
-                failure = yield partial(self._void, directory, partition)
-                if failure is not None:
-                    raise failure
+            yield from self._void_in(self.journals.journals_with(partition), partition)
         finally:
-            self.over(partition)
+            self.resume(partition)
 
-    def _void(self, directory: DirectoryJournal, partition: Partition, done: Done) -> None:
+    def _void_in(self, directories: Sequence[DirectoryJournal], partition: Partition) -> Steps[None]:
+        for directory in directories:
+            failure = yield partial(self._request_void, directory, partition)
+            if failure is not None:
+                raise failure
+
+    def _request_void(self, directory: DirectoryJournal, partition: Partition, done: Done) -> None:
         directory.voids.append((partition, lambda failure: self._scheduler.at(object(), 0, lambda now: done(failure))))
         self._start_write(directory)
 
@@ -243,12 +243,12 @@ class Syncs:
             self._start_one(partition)
 
     def _can_start(self, partition: Partition) -> bool:
-        return partition not in self._under_way and partition not in self._held and partition not in self._awaited
+        return partition not in self._under_way and partition not in self._paused and partition not in self._awaited
 
     def is_under_way(self, partition: Partition) -> bool:
-        return partition in self._under_way or partition in self._journaled or partition in self._held
+        return partition in self._under_way or partition in self._journaled or partition in self._paused
 
-    def when_over(self, partition: Partition, done: Done) -> None:
+    def when_ended(self, partition: Partition, done: Done) -> None:
         """Call `done(None)` when a running sync has ended."""
         self._waiting.setdefault(partition, []).append(done)
 
@@ -256,24 +256,24 @@ class Syncs:
         for done in self._waiting.pop(partition, ()):
             done(None)
 
-    def turn(self, partition: Partition) -> Steps[None]:
-        """Wait until no sync of this partition runs, and prevent further syncs of it until `over` is called.
+    def pause(self, partition: Partition) -> Steps[None]:
+        """Wait until no sync of this partition runs, and prevent further syncs of it until `resume` is called.
 
-        No further sync begins while this waits: where each sync leads to the next append, the turn would never come.
+        No further sync begins during the wait: where each sync leads to the next append, the wait would never end.
         """
         self._awaited[partition] = self._awaited.get(partition, 0) + 1
         try:
             while self.is_under_way(partition):
-                yield partial(self.when_over, partition)
+                yield partial(self.when_ended, partition)
         finally:
             self._awaited[partition] -= 1
             if not self._awaited[partition]:
                 del self._awaited[partition]
-        self._held.add(partition)
+        self._paused.add(partition)
 
-    def over(self, partition: Partition) -> None:
-        """Record the end of a turn, and start the next sync if it is pending."""
-        self._held.discard(partition)
+    def resume(self, partition: Partition) -> None:
+        """End a pause, and start the next sync if it is pending."""
+        self._paused.discard(partition)
         self._call_waiting(partition)
         if self.journals.stop_waiting(partition):  # it may have moved to another log directory
             self._wanted[partition] = None
@@ -282,12 +282,12 @@ class Syncs:
     def _start_one(self, partition: Partition) -> None:
         del self._wanted_own[partition]
         if partition.offline is not None:
-            self._resolve_release(partition)
+            self._note_own_sync(partition)
             return
         upto, files = partition.log.log_end_offset, partition.log.dirty_files()
         if not files:  # a running sync has already covered everything
             partition.record_sync(upto, self._clock.now())
-            self._resolve_release(partition)
+            self._note_own_sync(partition)
             return
         try:
             self._disk.sync_soon(files, partial(self._finish, partition, upto))
@@ -297,7 +297,7 @@ class Syncs:
             self._start_later(partition, failure)
         except StorageFailed as failure:
             self._fail(partition, failure)
-            self._resolve_release(partition)
+            self._note_own_sync(partition)
 
     def _finish(self, partition: Partition, upto: int, failure: StorageFailed | None) -> None:
         if failure is None:
@@ -308,7 +308,7 @@ class Syncs:
         self._call_waiting(partition)
         if partition in self._wanted_own and self._can_start(partition):
             self._start_one(partition)
-        self._resolve_release(partition)
+        self._note_own_sync(partition)
 
     # Own files of partitions in a full file of the journal
 
@@ -331,7 +331,8 @@ class Syncs:
             if self._can_start(partition):
                 self._start_one(partition)
 
-    def _resolve_release(self, partition: Partition) -> None:
+    def _note_own_sync(self, partition: Partition) -> None:
+        """Notify the journals that the own files are synced, and start the voids that waited for a journal's file."""
         if partition.offline is None:
             self.journals.note_synced(partition)
         if partition in self._leaving:

@@ -66,18 +66,19 @@ def walk(file: File, place: int) -> Iterator[tuple[int, Fields, memoryview]]:
     end = window.size - fixed
     while position <= end:
         fields: Fields = unpack(window.view(position, fixed))
-        if fields[0] != MAGIC:
+        magic, crc, version, own_place, _, _, _, own_position, block_bytes, _, rows, rows_before = fields
+        if magic != MAGIC:
             position = window.find(position + SECTOR_BYTES)
             continue
-        size = fixed + (fields[10] + fields[11]) * row
+        size = fixed + (rows + rows_before) * row
         head = window.view(position, size) if size <= window.size - position else None
-        if head is None or crc32c(head[CRC_FROM:]) != fields[1] or fields[3] != place or fields[7] != position:
+        if head is None or crc32c(head[CRC_FROM:]) != crc or own_place != place or own_position != position:
             position += SECTOR_BYTES
             continue
-        if fields[2] != VERSION:
-            raise NewerJournal(fields[2])
+        if version != VERSION:
+            raise NewerJournal(version)
         yield position, fields, head
-        position += max(fields[8], SECTOR_BYTES)
+        position += max(block_bytes, SECTOR_BYTES)
 
 
 def heads(file: File, place: int) -> Iterator[tuple[int, BlockHead]]:

@@ -20,6 +20,7 @@ from ottla.log.journal.format import (
     FILES,
     HEADER,
     INCARNATION,
+    INCOMPLETE,
     KEPT,
     MARK,
     PLACES,
@@ -31,18 +32,13 @@ from ottla.log.journal.format import (
     unpack_table,
 )
 from ottla.log.journal.incarnations import DAMAGED_INCARNATION, read_incarnation, write_incarnation
-from ottla.log.journal.saved_entries import PLACE_SHIFT, SavedEntries
+from ottla.log.journal.saved_entries import PLACE_SHIFT, POSITION_MASK, SavedEntries
 from ottla.log.name_places import joined, parent
 from ottla.ports import Disk, File, StorageFailed
 from ottla.records.checksum import crc32c
 
-INCOMPLETE: Final = ".new"
-"""The suffix of a file of a journal that is not complete yet."""
-
-NONE_LOST: Final = "No record is, since the machine has not restarted: the partitions' own files have all of them."
+NONE_LOST: Final = "None is lost, since the machine has not restarted: the partitions' own files have all of them."
 """Follows `Contents.unattributed` after a kill without a reboot."""
-
-_POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
 
 
 class Damage(NamedTuple):
@@ -85,9 +81,9 @@ def read_journal(disk: Disk, directory: str) -> Contents:
 
 
 def latest_incarnation(disk: Disk, directory: str) -> int:
-    """Return the incarnation in use, without reading the blocks; 0 without a journal. Raises `StorageFailed`.
+    """Return the incarnation in use; 0 without a journal. Raises `StorageFailed`.
 
-    If the file with the number is damaged or missing, return the highest incarnation of all blocks.
+    The blocks are read only if the file with the number is damaged or missing: then return their highest incarnation.
     """
     in_use = read_incarnation(disk, directory)
     is_lost = in_use == DAMAGED_INCARNATION or (not in_use and any(disk.exists(f"{directory}/{name}") for name in FILES))
@@ -116,7 +112,7 @@ def drop_mark(disk: Disk, directory: str) -> None:
 
 def drop_incomplete(disk: Disk, directory: str) -> None:
     """Remove files that a killed process was still making, so that they take no space while no journal is needed."""
-    with suppress(StorageFailed):  # they are in nobody's way
+    with suppress(StorageFailed):  # the next start tries again, and no journal reads them
         for name in disk.list(directory):
             if name.endswith(INCOMPLETE):
                 disk.remove(f"{directory}/{name}")
@@ -172,9 +168,9 @@ class _Reading:
             return
         try:
             for position, fields, _ in walk(file, place):
-                incarnation = fields[4]
+                incarnation, sequence = fields[4:6]
                 if incarnation == in_use:
-                    blocks[fields[5]] = above | position
+                    blocks[sequence] = above | position
                 if incarnation > highest:
                     highest = incarnation
         except NewerJournal:
@@ -186,20 +182,20 @@ class _Reading:
         """Add the blocks that the last one needs. Without its data, the last one was never acknowledged."""
         newest = max(self._blocks)
         window, position, fields, head = self._block(newest)
-        is_torn = False
-        data = window.view(position + len(head), fields[9])
-        start = 0
+        oldest, data_bytes = fields[6], fields[9]
+        data = window.view(position + len(head), data_bytes)
+        start, is_torn = 0, False
         for row in unpack_table(_table(fields, head)):
             is_torn |= start + row.size > len(data) or crc32c(data[start : start + row.size]) != row.crc
             start += row.size
         if is_torn:
             self._found.torn = f"{window.file.path}: the last block, at byte {position}, is incomplete: its write never ended."
-        self._collect(fields[6], newest - is_torn)
+        self._collect(oldest, newest - is_torn)
 
     def _block(self, sequence: int) -> tuple[FileWindow, int, Fields, memoryview]:
         """Return (window, position, fields, header with its tables) of a block that was found."""
         place = self._blocks[sequence]
-        window, position = self._windows[place >> PLACE_SHIFT], place & _POSITION_MASK
+        window, position = self._windows[place >> PLACE_SHIFT], place & POSITION_MASK
         assert window is not None, "a block was found in it"
         fields: Fields = HEADER.unpack(window.view(position, HEADER.size))
         return window, position, fields, window.view(position, HEADER.size + (fields[10] + fields[11]) * ENTRY.size)
@@ -221,8 +217,9 @@ class _Reading:
         window, position, fields, head = self._block(sequence)
         found, entries = self._found, self._found.entries
         found.blocks += 1
-        found.block_bytes += fields[8]
-        data = window.view(position + len(head), fields[9])
+        block_bytes, data_bytes = fields[8:10]
+        found.block_bytes += block_bytes
+        data = window.view(position + len(head), data_bytes)
         place, start = self._blocks[sequence] + len(head), 0
         for row in ENTRY.iter_unpack(_table(fields, head)):
             kind, _, _, base_offset, next_offset, leader_epoch, size, crc = row

@@ -3,7 +3,7 @@
 A block is a fixed header, the table of its entries, the table of the block before, and the entries' bytes. The header's CRC-32C
 includes both tables, and each entry has a CRC-32C of its own: damaged bytes concern the partitions whose bytes they are, and damage
 of a header concerns the partitions that the next block repeats. A header contains its own place, so that a copy of a journal in a
-topic's records is never taken for a block. All numbers are big-endian. This module knows bytes, not files.
+topic's records is never taken for a block. All numbers are big-endian. This module packs and unpacks bytes, and uses no files.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ JOURNAL: Final = "journal"
 FILES: Final = ("0", "1")
 KEPT: Final = "kept"
 INCARNATION: Final = "incarnation"
+INCOMPLETE: Final = ".new"
+"""The suffix of a file of a journal that is not complete yet."""
+
 PLACES: Final = (*FILES, KEPT)
 """The names of the files with blocks. A header contains the index of its file's name."""
 

@@ -11,7 +11,7 @@ A file is used again only after each partition in it has synced its own files (`
 and after a durable block says that its blocks are no longer needed: a power cut in the first write over it then leaves nothing
 that looks like damage. Each file has room at its end for that block, and for entries that make partitions void.
 
-The machine uses the disk's port. It does not know logs: the caller decides which bytes go where, and collects while `is_writing`.
+The machine uses the disk's port and no logs: the caller decides which bytes are written, and collects more while `is_writing`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ottla.log.journal.format import (
     FILES,
     HEADER,
     INCARNATION,
+    INCOMPLETE,
     MARK,
     BlockPlace,
     JournalEntry,
@@ -106,7 +107,7 @@ class Journal:
             if read_incarnation(self._disk, self._directory) == self.incarnation:
                 self._make_room(done, None)
                 return
-            file = self._disk.open(f"{self._directory}/{INCARNATION}.new", create=True)
+            file = self._disk.open(f"{self._directory}/{INCARNATION}{INCOMPLETE}", create=True)
             file.truncate(0)
             file.append([pack_incarnation(self.incarnation)])
             self._disk.sync_soon([file], partial(self._name_incarnation, done))
@@ -119,7 +120,7 @@ class Journal:
             return
         name = f"{self._directory}/{INCARNATION}"
         try:
-            self._disk.rename(f"{name}.new", name, sync=False)
+            self._disk.rename(name + INCOMPLETE, name, sync=False)
             self._disk.sync_soon([self._disk.directory(self._directory)], partial(self._make_room, done))
         except StorageFailed as refused:
             self._fail(done, refused)
@@ -199,7 +200,7 @@ class Journal:
                 raise StorageFailed(parts[-1].file.path, f"it ends before byte {parts[-1].position + parts[-1].size}")
             rows.append(pack_entry(DATA, key, base_offset, next_offset, leader_epoch, data))
             buffers.append(data)
-        self._start(target, b"".join(rows), buffers, partial(self._end, done))
+        self._start(target, b"".join(rows), buffers, partial(self._finish, done))
         for entry in entries:
             target.ends[entry.key] = entry.next_offset
             target.keys.add(entry.key)
@@ -215,7 +216,7 @@ class Journal:
         target = self._target(len(table), 0, 0)
         if target is None:
             return False
-        self._start(target, table, [], partial(self._end_void, keys, done))
+        self._start(target, table, [], partial(self._finish_void, keys, done))
         return True
 
     def _pair(self) -> tuple[JournalFile, JournalFile]:
@@ -242,32 +243,42 @@ class Journal:
         return other if not other.ends and self._fits(other, 0, table_bytes, data_bytes, reserve) else None
 
     def _start(self, target: JournalFile, table: bytes, buffers: list[bytes], done: Done) -> None:
-        """Start to write a block into `target`. If that is the other file, leave the present one."""
+        """Start to write a block into `target`. If that is the other file, leave the present one for it.
+
+        If the durable blocks still need the former ones in `target`, a block without entries is written first.
+        """
         self.is_writing = True
-        left, other = self._pair()
-        if target is left:
-            self._put(left, other.turn if other.ends else left.turn, table, buffers, done)
+        present, other = self._pair()
+        if target is present:
+            self._put(present, other.turn if other.ends else present.turn, table, buffers, done)
             return
-        must_release = self._oldest < left.turn
+        must_release = self._oldest < present.turn
         self._current = target.number
         target.begin_turn(self._sequence + 1 + must_release)
-        self._on_full(dict(left.ends))
-        then = partial(self._put_first, target, left, table, buffers, done)
+        self._on_full(dict(present.ends))
+        put_first = partial(self._put_first, target, present, table, buffers, done)
         if must_release:
-            self._put(left, left.turn, b"", [], then)
+            self._put(present, present.turn, b"", [], put_first)
         else:
-            then(None)
+            put_first(None)
 
     def _put_first(
-        self, target: JournalFile, left: JournalFile, table: bytes, buffers: list[bytes], done: Done, failure: StorageFailed | None
+        self,
+        target: JournalFile,
+        former: JournalFile,
+        table: bytes,
+        buffers: list[bytes],
+        done: Done,
+        failure: StorageFailed | None,
     ) -> None:
-        """Write the first block of a file's turn. A durable block says that the former blocks there are not needed."""
+        """Write the first block of a file's turn, after the last one in the `former` file."""
         if failure is not None:
             done(failure)
             return
-        self._put(target, left.turn if left.ends else target.turn, table, buffers, done)
+        self._put(target, former.turn if former.ends else target.turn, table, buffers, done)
 
     def _put(self, file: JournalFile, oldest: int, table: bytes, buffers: list[bytes], done: Done) -> None:
+        """Start the write of a file's next block. Once it is durable, blocks before the sequence `oldest` are not needed."""
         sequence = self._sequence + 1
         data_bytes = sum(map(len, buffers))
         block_bytes = pad_size(HEADER.size + len(table) + len(self._table) + data_bytes, file.room.alignment)
@@ -282,20 +293,20 @@ class Journal:
             self._oldest = oldest
         done(failure)
 
-    def _end(self, done: Done, failure: StorageFailed | None) -> None:
+    def _finish(self, done: Done, failure: StorageFailed | None) -> None:
         self.is_writing = False
         if failure is not None:
             self._fail(done, failure)
             return
         done(None)
 
-    def _end_void(self, keys: Sequence[Key], done: Done, failure: StorageFailed | None) -> None:
+    def _finish_void(self, keys: Sequence[Key], done: Done, failure: StorageFailed | None) -> None:
         if failure is None:
             for key in keys:
                 self.forget(key)
-        self._end(done, failure)
+        self._finish(done, failure)
 
-    # What needs the journal
+    # Which partitions need the journal
 
     def note_synced(self, key: Key, offset: int) -> None:
         """Note that the partition's own files are synced below `offset`."""

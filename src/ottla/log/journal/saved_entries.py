@@ -13,7 +13,7 @@ FIELDS: Final = 6
 PLACE_SHIFT: Final = 56
 """The bits of a position. The bits above are the index of the file."""
 
-_POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
+POSITION_MASK: Final = (1 << PLACE_SHIFT) - 1
 
 
 class SavedEntry(NamedTuple):
@@ -62,7 +62,7 @@ class SavedEntries(Sequence[SavedEntry]):
         base_offset, next_offset, leader_epoch, place, size, crc = self.numbers[at : at + FIELDS]
         file = self.files[place >> PLACE_SHIFT]
         assert file is not None, "a file without a name has no entries"
-        return SavedEntry(base_offset, next_offset, leader_epoch, FileSlice(file, place & _POSITION_MASK, size), crc)
+        return SavedEntry(base_offset, next_offset, leader_epoch, FileSlice(file, place & POSITION_MASK, size), crc)
 
     def beyond(self, offset: int) -> Iterator[SavedEntry]:
         """Yield the entries that end beyond `offset`. The others cost next to nothing."""
