@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -338,3 +340,19 @@ def test_a_wrong_message_is_refused_and_the_form_kept(client: httpx.Client, form
     shown = client.post("/topics/written/produce", data={**form, "token": token[1]})
     assert shown.status_code == answer.status_code
     assert 'role="alert"' in shown.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"limit": 4, "partition": "1"},
+        {"start": "oldest", "filter": "value.n in [7, 2500] and 'x' not in value"},
+        {"start": "time", "time": str(BASE_MS + 2997)},
+        {"text": '"N": 77,', "key": "k77"},
+    ],
+)
+def test_the_command_of_a_page_prints_its_messages(client: httpx.Client, query: dict[str, Any]) -> None:
+    page = read(client, "numbers", **query)
+    command = page["commands"][0].replace("ottla ", f"{sys.executable} -m ottla ", 1)
+    printed = subprocess.run(["bash", "-c", command], capture_output=True, check=True, timeout=60).stdout
+    assert sorted(printed.decode().splitlines()) == sorted(each["value"]["text"] for each in page["messages"])

@@ -69,6 +69,8 @@ def _places(selection: Selection) -> tuple[list[str], list[str]]:
     count = str(selection.limit)
     if selection.start == TAIL:
         return ["-o", "end"], ["-o", "end"]
+    if selection.start == NEWEST and selection.is_selective:
+        return [], ["-o", "start", "-e"]  # the page goes back until it has found enough, which no option does
     if selection.start == NEWEST:
         return ["-o", f"-{count}", "-e"], ["-o", f"-{count}", "-e"]
     number = selection.number
