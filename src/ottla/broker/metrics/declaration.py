@@ -74,7 +74,7 @@ Row = tuple[tuple[str, ...], Value]
 class MetricColumn:
     """The rows of one metric, as two lists.
 
-    A tuple for each of a hundred thousand rows would make Python's garbage collector hold the broker for a tenth of a second.
+    With a tuple for each of a hundred thousand rows, Python's garbage collector would have that many more objects to traverse.
     """
 
     __slots__ = ("labels", "values")
