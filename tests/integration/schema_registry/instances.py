@@ -14,6 +14,7 @@ from ottla.schema_registry.server.instance import ListenOptions, SchemaRegistryI
 from ottla.schema_registry.server.registry import RegistryOptions
 from ottla.web.address import WebAddress
 
+JSON = {"Content-Type": "application/json"}
 _numbers = itertools.count(1)
 
 
@@ -34,6 +35,15 @@ class Instance:
             answer = connection.getresponse()
             text = answer.read()
             return answer.status, json.loads(text) if text else None, dict(answer.headers.items())
+        finally:
+            connection.close()
+
+    def status(self, method: str, path: str, body: object) -> int:
+        """Send a request; return the status of its answer."""
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=30)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body).encode(), JSON)
+            return connection.getresponse().status
         finally:
             connection.close()
 
