@@ -49,6 +49,7 @@ def send(broker: ottla.Broker, topic: str, *values: bytes) -> None:
             producer.send(topic, value=value)
 
 
+@pytest.mark.full(seconds=7)
 def test_a_tail_shows_messages_as_they_are_written_and_pauses(browser: Any, url: str, broker: ottla.Broker) -> None:
     with opened(browser, url) as page:
         page.goto("/topics/tailed")
@@ -68,6 +69,7 @@ def test_a_tail_shows_messages_as_they_are_written_and_pauses(browser: Any, url:
         assert violations(page) == []
 
 
+@pytest.mark.full(seconds=4)
 def test_hostile_messages_are_text_in_a_browser(browser: Any, url: str) -> None:
     with opened(browser, url) as page:
         page.goto("/topics/nasty/messages?limit=100&start=oldest")
