@@ -326,7 +326,7 @@ class RealDisk:
         """Return the open file of this name, or None. Record in it that its name is about to be removed."""
         file = self._by_path.get(path)
         if file is not None:
-            file.leaves()
+            file.expect_removal()
         return file
 
     def _forget(self, path: str) -> Sequence[RealFile]:
@@ -343,7 +343,7 @@ class RealDisk:
     @staticmethod
     def _mark_removed(files: Iterable[RealFile | None]) -> frozenset[str]:
         """Record that the names of these files were removed. Return the names of the files that are still open."""
-        return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.is_removed())
+        return frozenset(file.path.rpartition("/")[2] for file in files if file is not None and file.note_removal())
 
     def _full(self, path: str) -> str:
         return self._absolute(self.places.real(path))

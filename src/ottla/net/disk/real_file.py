@@ -52,6 +52,8 @@ class RealFile(Pinned):
     """One file of the data directory, for reading and writing.
 
     Its handle can be closed while the file is not in use. The next use opens the file again, unless the file was removed.
+    `recent` is set by each use; the disk resets it, and closes the handles of files without it. `rewrites` counts the changes that
+    are not appends. `_written` counts all changes, and `_synced` is its value at the begin of the last sync that succeeded.
     """
 
     __slots__ = (
@@ -210,9 +212,8 @@ class RealFile(Pinned):
                 self._directory.sync_for(self._asked)
                 self._is_new = False
         except OSError as failure:
-            self._failure = failure_of(
-                self.real_path, failure
-            ).reason  # not the exception: its traceback would keep this file alive
+            # Not the exception, whose traceback would keep this file alive.
+            self._failure = failure_of(self.real_path, failure).reason
             raise SyncFailed(self.real_path, self._failure) from failure
         except StorageFailed as failure:
             self._failure = failure.reason
@@ -239,7 +240,7 @@ class RealFile(Pinned):
         return self._fd
 
     def end_sync(self, outcome: int) -> None:
-        """Process the outcome of a sync that the caller made with the handle of `begin_sync`.
+        """Process the outcome of a sync that the caller made with the handle of `begin_sync`: 0, an errno or `NAMELESS`.
 
         Raises `SyncFailed` if the sync failed; every later sync then fails, too.
         """
@@ -261,11 +262,11 @@ class RealFile(Pinned):
         if fd >= 0:
             self._disk.close_handle(fd, is_last=self._is_gone and self.size >= LARGE_BYTES)
 
-    def leaves(self) -> None:
+    def expect_removal(self) -> None:
         """Record that this process will remove the file's name, so that the missing name is no error."""
         self._is_leaving = True
 
-    def is_removed(self) -> bool:
+    def note_removal(self) -> bool:
         """Record that the name was removed, and return whether the handle is open. While it is open, the file can be read."""
         self._is_gone = self._is_leaving = True
         return self.is_open

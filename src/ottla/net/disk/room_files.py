@@ -30,12 +30,17 @@ LEAST_ALIGNMENT = 4096
 and a power cut during that would endanger the sector's other contents, which were acknowledged before."""
 
 MOST_ALIGNMENT = 1 << 16
+"""The largest alignment in bytes that is tried. Without one that the file system accepts, writes are not direct."""
+
 NOT_DIRECT = frozenset((errno.EINVAL, errno.EOPNOTSUPP))
 """The errors of a file system without direct writes, or with another alignment."""
 
 
 class RoomFile:
-    """The file of one room. `make` leaves `fd` open; the name of a new file then still ends with `NEW`."""
+    """The file of one room, of `size` bytes. `make` leaves `fd` open; the name of a new file then still ends with `NEW`.
+
+    `path` is for system calls, and `real_path` for messages. `is_ending` is set when the disk is closed, and ends `make`.
+    """
 
     def __init__(self, system: System, path: str, real_path: str, size: int, is_ending: threading.Event) -> None:
         self.fd = -1

@@ -24,7 +24,7 @@ from ottla.net.disk.system_calls import System
 from ottla.ports import Post
 
 Watch = Callable[[int, Callable[[], None] | None], None]
-"""A function that lets the broker's thread call another one whenever a handle has bytes to read; with None, not any more."""
+"""Register a callback for a handle: the broker's thread calls it whenever the handle has bytes to read. None removes it."""
 
 Finished = Callable[[int], None]
 """The callback at the end of a write, on the broker's thread, with 0 or the errno of the failure."""

@@ -2,7 +2,7 @@
 
 A write with O_DIRECT and O_DSYNC into blocks that exist and were written before is one request to the disk: the file system has
 nothing to allocate, to convert or to put into its own journal. Where O_DIRECT is refused, as on tmpfs, a write is followed by
-fdatasync. Paths of logs and the contents of rooms are unknown here.
+fdatasync. Nothing here depends on logs or on the contents of rooms.
 """
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ class Rooms:
         self._has_logged = False
 
     def make(self, path: str, real_path: str, full_path: str, size: int, done: Done) -> RealRoom:
-        """Start to make a room.
+        """Start to make a room of `size` bytes, and return it. `done` is called when it is usable, or with the failure.
 
-        The real path is the path for messages, with the log directory, and the full path is the one for the system.
+        `real_path` is the path for messages, with the log directory, and `full_path` the one for system calls.
         """
         assert size % LEAST_ALIGNMENT == 0 < size, "the size of a room is a multiple of the alignment"
         room = RealRoom(path, real_path, size)
