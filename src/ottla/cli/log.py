@@ -122,17 +122,17 @@ def _check_journals(
     killed: bool,
 ) -> int:
     """Compare the journals with the partitions' logs, which are repaired before. Return the number of faults."""
-    from ottla.log.check.journal_check import accept_losses, find_losses, read_journals
+    from ottla.log.check.journal_check import accept_losses, find_in_journals, read_journals
     from ottla.net.clock import RealClock
 
     say = _printer(options.json)
     report = read_journals(disk, disk.log_dirs, paths, noted, topic_ids)
-    found = _tell(find_losses(report, wanted, was_killed=killed), say)
+    found = _tell(find_in_journals(report, wanted, was_killed=killed), say)
     if found and options.repair:
         for sentence in accept_losses(disk, report, RealClock().now(), noted, wanted):
             say({"kind": "repaired", "path": sentence.partition(":")[0], "sentence": sentence}, f"repaired: {sentence}")
         report = read_journals(disk, disk.log_dirs, paths, noted, topic_ids)
-        found = _faults(list(find_losses(report, wanted, was_killed=killed)))
+        found = _faults(list(find_in_journals(report, wanted, was_killed=killed)))
     return found
 
 

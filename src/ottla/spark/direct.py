@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ottla.client.consumer.visible_batches import AbortedTransaction, visible
 from ottla.client.settings.clients import ConsumerSettings
 from ottla.client.types import TopicPartition
-from ottla.log.check.live_reader import Onlooker, SeenBatches
+from ottla.log.check.live_reader import LiveBatches, LiveReader
 from ottla.log.names import PARTITION_METADATA
 from ottla.net.disk.read_only_files import SeenFiles
 from ottla.ports import StorageFailed
@@ -54,10 +54,10 @@ class StoredBatches:
         """Yield runs of whole readable batches. Raises `StorageFailed`."""
         files, name = self._found(), _name(self._work)
         level = self._settings.read_committed
-        onlooker = Onlooker(files, name, self._work.start, self._work.end, read_committed=level)
-        for chunk in onlooker.chunks():
+        reader = LiveReader(files, name, self._work.start, self._work.end, read_committed=level)
+        for chunk in reader.chunks():
             yield from _visible(chunk)
-            self.next_offset = onlooker.next_offset
+            self.next_offset = reader.next_offset
 
     def _found(self) -> SeenFiles:
         known = (self._settings.bootstrap_servers, TopicPartition(self._work.topic, self._work.partition))
@@ -76,7 +76,7 @@ def _name(work: Range) -> str:
     return f"{work.topic}-{work.partition}"
 
 
-def _visible(chunk: SeenBatches) -> Sequence[memoryview]:
+def _visible(chunk: LiveBatches) -> Sequence[memoryview]:
     if chunk.is_plain:
         return (chunk.records,)
     return visible(chunk.records, [AbortedTransaction(each.producer_id, each.first_offset) for each in chunk.aborted]).pieces

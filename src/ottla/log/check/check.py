@@ -1,4 +1,4 @@
-"""The check of partitions' directories, which changes nothing. It uses Kafka's files only.
+"""The check of partitions' directories, which changes nothing.
 
 The caller holds the lock of the data directory, so that no broker writes to it.
 """
@@ -17,14 +17,14 @@ from ottla.log.check.extents import (
     find_misplaced,
     gaps_between,
     key_of,
-    log_name,
     missing_within,
     scan_batches,
+    segment_path,
 )
 from ottla.log.check.findings import (
     DAMAGED,
+    DAMAGED_COPY,
     DERIVED,
-    KEPT,
     LEFTOVER,
     NEVER_SYNCED,
     NOTE,
@@ -61,6 +61,7 @@ from ottla.log.names import (
 from ottla.log.producer_state.producers import Producers
 from ottla.log.recovery.recovery import NO_TOPIC_ID, changed_epoch, good_batches
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
+from ottla.log.segments.transaction_index import ENTRY as ABORTED_ENTRY
 from ottla.log.sidecars import SidecarFormat
 from ottla.ports import Disk
 
@@ -75,7 +76,6 @@ OF_A_LOG = (
     PARTITION_METADATA,
 )
 """The names of the files that belong to the whole log, not to one segment."""
-ABORTED_BYTES = 34
 
 
 def partitions(disk: Disk, log_dirs: Sequence[str] = ()) -> list[str]:
@@ -135,12 +135,12 @@ def check_partition(disk: Disk, path: str, known: Known = NOTHING_KNOWN, sidecar
     findings = list(_odd_names(path, names))
     changed = epochs_to_restore(disk, path, known)
     findings += [
-        Finding(DAMAGED, log_name(path, each), each.position, changed_epoch(each.leader_epoch, each.noted_epoch))
+        Finding(DAMAGED, segment_path(path, each), each.position, changed_epoch(each.leader_epoch, each.noted_epoch))
         for each in changed
     ]
     scanned = _check_segments(disk, path, names, findings)
-    is_told = scanned.bad and any((scanned.base_offset, scanned.position) == each[:2] for each in changed)
-    if not is_told and (scanned.bad or scanned.end_offset < known.recovery_point):
+    is_reported = scanned.bad and any((scanned.base_offset, scanned.position) == each[:2] for each in changed)
+    if not is_reported and (scanned.bad or scanned.end_offset < known.recovery_point):
         findings.append(_damage(path, scanned, known))
     findings += _find_missing(disk, path, names, known)
     moved = None if scanned.bad else find_misplaced(disk, path, base_offsets(names), known)
@@ -190,7 +190,7 @@ def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:
     bases = base_offsets(names)
     for name in names:
         parsed = parse_file_name(name)
-        if name.endswith(KEPT):
+        if name.endswith(DAMAGED_COPY):
             yield Finding(NOTE, f"{path}/{name}", -1, "records that a repair cut out; remove it by hand if it is not needed.")
         elif name.endswith((DELETED, ".tmp", ".cleaned", ".swap")):
             yield Finding(
@@ -220,14 +220,14 @@ def _find_missing(disk: Disk, path: str, names: Sequence[str], known: Known) -> 
 
 
 def _find_missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) -> Iterator[Finding]:
-    told = -1
+    reported = -1
     for base_offset, _, found, is_compacted in missing_within(disk, path, bases, known):
         name = f"{path}/{file_name(base_offset, LOG)}"
         if not is_compacted:
             sentence = f"batches are gone: offsets {found.first_offset} to {found.end_offset - 1} are missing."
             yield Finding(DAMAGED, name, found.position, sentence)
-        elif base_offset != told:
-            told = base_offset
+        elif base_offset != reported:
+            reported = base_offset
             yield Finding(DAMAGED, name, 0, "it is not as large as compaction wrote it: some of its records are missing.")
 
 
@@ -243,7 +243,7 @@ def _check_segments(disk: Disk, path: str, names: Sequence[str], findings: list[
 
 
 def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]) -> Iterator[Finding]:
-    log_name = f"{path}/{file_name(base_offset, LOG)}"
+    log_path = f"{path}/{file_name(base_offset, LOG)}"
     for suffix, entry in ((INDEX, OFFSET_ENTRY), (TIME_INDEX, TIME_ENTRY)):
         name = file_name(base_offset, suffix)
         if name not in names:
@@ -255,12 +255,12 @@ def _check_indexes(disk: Disk, path: str, base_offset: int, names: Sequence[str]
         is_growing = all(before[0] < after[0] and before[1] <= after[1] for before, after in pairwise(entries))
         if len(data) % entry.size or not is_growing:
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index is incomplete; it can be rebuilt.")
-        elif suffix == INDEX and not _points_at_batches(disk, log_name, base_offset, entries):
+        elif suffix == INDEX and not _points_at_batches(disk, log_path, base_offset, entries):
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index does not point to batches; it can be rebuilt.")
 
 
-def _points_at_batches(disk: Disk, log_name: str, base_offset: int, entries: Sequence[tuple[int, ...]]) -> bool:
-    file = disk.open(log_name)
+def _points_at_batches(disk: Disk, log_path: str, base_offset: int, entries: Sequence[tuple[int, ...]]) -> bool:
+    file = disk.open(log_path)
     wanted = {position: relative for relative, position in entries}
     for position, header in good_batches(file, 0, file.size, base_offset):
         relative = wanted.pop(position, None)
@@ -288,7 +288,7 @@ def _check_derived(disk: Disk, path: str, names: Sequence[str], scanned: Scanned
             yield Finding(DERIVED, f"{path}/{name}", -1, "the producers' state is incomplete; it is replayed from the log.")
         elif parsed and parsed[1] == SNAPSHOT and parsed[0] > scanned.end_offset and not scanned.bad:
             yield Finding(DERIVED, f"{path}/{name}", -1, "it contains records beyond the end of the log.")
-        elif parsed and parsed[1] == TRANSACTION_INDEX and disk.size(f"{path}/{name}") % ABORTED_BYTES:
+        elif parsed and parsed[1] == TRANSACTION_INDEX and disk.size(f"{path}/{name}") % ABORTED_ENTRY.size:
             yield Finding(DERIVED, f"{path}/{name}", -1, "the index of aborted transactions is incomplete; it can be rebuilt.")
     if LEADER_EPOCHS in names and LeaderEpochs.decode(disk.read_file(f"{path}/{LEADER_EPOCHS}")) is None:
         yield Finding(DERIVED, f"{path}/{LEADER_EPOCHS}", -1, "the leader epochs cannot be parsed; they are in the batches.")

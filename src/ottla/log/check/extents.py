@@ -43,7 +43,7 @@ class MisplacedBatch(NamedTuple):
 
 
 def key_of(path: str) -> tuple[str, int] | None:
-    """Return the topic and the partition that a directory's name says, or None."""
+    """Return the topic and the partition in a directory's name; None if it is not the name of a partition's directory."""
     topic, _, index = path.rpartition("/")[2].rpartition("-")
     return (topic, int(index)) if topic and index.isdecimal() else None
 
@@ -94,8 +94,8 @@ def epochs_to_restore(disk: Disk, path: str, known: Known) -> list[ChangedEpoch]
     return find_changed_epochs(disk, path, base_offsets(disk.list(path)), known.recovery_point, was_killed=known.was_killed)
 
 
-def log_name(path: str, changed: ChangedEpoch) -> str:
-    """Return the path of the segment that a batch with another epoch is in."""
+def segment_path(path: str, changed: ChangedEpoch) -> str:
+    """Return the path of the segment that contains a batch with a wrong epoch."""
     return f"{path}/{file_name(changed.segment_offset, LOG)}"
 
 
@@ -120,11 +120,9 @@ def find_misplaced(disk: Disk, path: str, bases: Sequence[int], known: Known) ->
     for position, header in headers(file, 0, file.size):
         if next_offset < known.recovery_point <= header.base_offset:
             gap = next_offset, header.base_offset
-            return (
-                None
-                if gap in read_gaps(disk, path)
-                else MisplacedBatch(bases[-1], position, header.size, *gap, header.last_offset_delta)
-            )
+            if gap in read_gaps(disk, path):
+                return None
+            return MisplacedBatch(bases[-1], position, header.size, *gap, header.last_offset_delta)
         next_offset = header.next_offset
     return None
 
@@ -139,9 +137,9 @@ def missing_within(disk: Disk, path: str, bases: Sequence[int], known: Known) ->
         is_compacted = any(base == base_offset for base, _ in compacted or ())
         if (base_offset, file.size) not in (compacted or ()):
             for found in gaps_within(file, file.size, base_offset, after):
-                leads_on = (
-                    base_offset == bases[-1] and found.first_offset < known.recovery_point <= found.end_offset
-                )  # not missing: only the next batch's base offset is wrong, and `find_misplaced` finds it
-                if not leads_on and (found.first_offset, found.end_offset) not in gaps:
+                is_last = base_offset == bases[-1]
+                # Not missing: only the next batch's base offset is wrong.
+                is_misplaced = is_last and found.first_offset < known.recovery_point <= found.end_offset
+                if not is_misplaced and (found.first_offset, found.end_offset) not in gaps:
                     yield base_offset, file.size, found, is_compacted
         file.close()

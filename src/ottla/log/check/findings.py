@@ -8,16 +8,18 @@ from ottla.log.config import LogConfig
 from ottla.log.recovery.recovery import NO_TOPIC_ID
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
-"""Kinds of findings, in this order.
+"""Kinds of findings.
 
-Lost records; a tail that was never synced; a file that can be rebuilt; a file that the next start removes; information only; a
-format of a newer version.
+DAMAGED: records are lost. TORN: a tail was never synced. DERIVED: a file can be rebuilt. LEFTOVER: the next start removes or
+completes a file. NOTE: information only. REFUSED: a newer version's format, or another topic's directory.
 """
 UNSERVED = "unserved"
 """The kind of a finding about sidecars: the records are complete, but some clients cannot read them."""
 NEVER_SYNCED = "It was probably never synced: after a crash, the next start of a broker cuts it off."
 FAULTS = (DAMAGED, TORN, DERIVED, REFUSED, UNSERVED)
-KEPT = ".damaged"
+"""The kinds of findings that a check reports as faults, and that a repair mends unless one of them is REFUSED."""
+DAMAGED_COPY = ".damaged"
+"""The suffix of a copy of what a repair changed or cut out."""
 ANY_GAPS = LogConfig(cleanup_policy="compact,delete")
 """Settings that allow gaps between offsets, which compaction and former repairs leave."""
 

@@ -39,7 +39,7 @@ def foreign_snapshots(disk: Disk, path: str, bases: Sequence[int], snapshots: It
     for header in _all_headers(disk, path, bases):
         while waiting and waiting[0].offset <= header.base_offset:
             yield from replay.find_contradiction(waiting.pop(0))
-        replay.see(header, is_wanted=header.producer_id in wanted)
+        replay.add(header, is_wanted=header.producer_id in wanted)
     for snapshot in waiting:
         yield from replay.find_contradiction(snapshot)
 
@@ -50,10 +50,10 @@ class _Replay:
     def __init__(self, snapshots: Iterable[Snapshot]) -> None:
         self._producers = Producers()
         self._writers: dict[int, int] = {}
-        told = (state for snapshot in snapshots for state in snapshot.producers.by_id.values())
-        self._left = sorted({offset for state in told for offset in _offsets(state)}, reverse=True)
+        stored = (state for snapshot in snapshots for state in snapshot.producers.by_id.values())
+        self._left = sorted({offset for state in stored for offset in _offsets(state)}, reverse=True)
 
-    def see(self, header: BatchHeader, *, is_wanted: bool) -> None:
+    def add(self, header: BatchHeader, *, is_wanted: bool) -> None:
         """Advance the replay by one batch. `is_wanted`: a snapshot contains the batch's producer."""
         while self._left and self._left[-1] <= header.last_offset:
             offset = self._left.pop()
@@ -70,19 +70,19 @@ class _Replay:
                 yield snapshot.offset, sentence
                 return
 
-    def _fault(self, end_offset: int, producer_id: int, told: ProducerState) -> str:
-        for offset in _offsets(told):
+    def _fault(self, end_offset: int, producer_id: int, stored: ProducerState) -> str:
+        for offset in _offsets(stored):
             if offset >= end_offset:
                 return f"it contains a write of producer {producer_id} at offset {offset}, which did not exist yet."
             if self._writers.get(offset, producer_id) != producer_id:
                 return f"it names producer {producer_id} for offset {offset}, which another producer wrote."
         real = self._producers.by_id.get(producer_id)
-        if real is None or not real.batches or not told.batches:
+        if real is None or not real.batches or not stored.batches:
             return ""
-        newest, last = real.batches[-1], told.batches[-1]
+        newest, last = real.batches[-1], stored.batches[-1]
         if newest.last_offset > last.last_offset:
             return f"it lacks the write of producer {producer_id} at offset {newest.last_offset}."
-        if newest.last_offset == last.last_offset and (real.epoch, *_place(newest)) != (told.epoch, *_place(last)):
+        if newest.last_offset == last.last_offset and (real.epoch, *_place(newest)) != (stored.epoch, *_place(last)):
             return f"it has another epoch, sequence or size for the write of producer {producer_id} at offset {last.last_offset}."
         return ""
 

@@ -28,7 +28,7 @@ from ottla.ports import Disk, Now
 
 @dataclass(slots=True)
 class PartitionRest:
-    """What journals have of a partition: entries beyond the `end_offset` of its own files, and damage.
+    """The journals' content for a partition: entries beyond the `end_offset` of its own files, and damage.
 
     `path` is the partition's directory, or "" if no directory has the topic's id. `loss` says which acknowledged records are lost.
     """
@@ -50,11 +50,11 @@ class JournalReport:
 
 
 def read_journals(
-    disk: Disk, log_dirs: Sequence[str], paths: Mapping[str, str], known: Mapping[str, Known], held: Mapping[str, bytes]
+    disk: Disk, log_dirs: Sequence[str], paths: Mapping[str, str], known: Mapping[str, Known], topic_ids: Mapping[str, bytes]
 ) -> JournalReport:
-    """Read all journals. `paths` are the partitions' directories by name, and `held` the topic ids of the registry by name.
+    """Read all journals. Raises `StorageFailed`.
 
-    Raises `StorageFailed`.
+    `paths` are the partitions' directories, and `topic_ids` the topic ids in the registry, both by the partition's name.
     """
     directories = [joined(path, JOURNAL) for path in ("", *log_dirs)]
     found = {
@@ -63,7 +63,7 @@ def read_journals(
     keys = {key for contents in found.values() for key in (*contents.entries, *contents.damaged)}
     rests = {key: PartitionRest(key) for key in sorted(keys)}
     for name, path in paths.items() if rests else ():
-        topic_id = held.get(name) or metadata_topic_id(disk, path)
+        topic_id = topic_ids.get(name) or metadata_topic_id(disk, path)
         rest = rests.get(Key(topic_id, int(name.rpartition("-")[2]))) if topic_id is not None else None
         if rest is not None:
             rest.path, rest.end_offset = path, log_end(disk, path, known.get(name, NOTHING_KNOWN))
@@ -90,8 +90,8 @@ def _compare(rest: PartitionRest, found: Sequence[Contents]) -> None:
         rest.loss = rest.loss or rest.damage.sentence
 
 
-def find_losses(report: JournalReport, path: str | None = None, *, was_killed: bool = False) -> Iterator[Finding]:
-    """Yield what the next start of a broker appends from the journals, and what is lost; of the partition in `path`, or of all.
+def find_in_journals(report: JournalReport, path: str | None = None, *, was_killed: bool = False) -> Iterator[Finding]:
+    """Yield findings: entries that the next start of a broker appends, and losses; of the partition in `path`, or of all.
 
     If the last broker `was_killed`, the partitions' own files have everything that it wrote, so that a missing file is no loss.
     """
@@ -124,7 +124,7 @@ def _name(key: Key) -> str:
 def accept_losses(
     disk: Disk, report: JournalReport, now: Now, known: Mapping[str, Known], path: str | None = None
 ) -> Iterator[str]:
-    """Append to each log with a loss what the journals have of it, and begin new journals. Yield a message for each step.
+    """Append the journals' entries to each log with a loss, and begin new journals. Yield a message for each step.
 
     The journals' files are kept as copies. Only the partition in `path` is repaired, if there is one. Raises `StorageFailed`.
     """

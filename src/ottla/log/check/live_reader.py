@@ -20,7 +20,7 @@ from ottla.ports import Readable, StorageFailed
 from ottla.records.batches.header import CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT, BadBatch, batches, read_header
 
 CHUNK_BYTES = 4 << 20
-LOOKS = 100
+MOST_LISTINGS = 100
 """The most times that a directory is listed until two successive listings are equal."""
 
 
@@ -38,7 +38,7 @@ class Files(Protocol):
     def read_file(self, path: str) -> bytes: ...
 
 
-class SeenBatches(NamedTuple):
+class LiveBatches(NamedTuple):
     """Whole batches that a reader has read from a log while a broker writes it. The first can begin before the requested offset.
 
     `aborted` are the aborted transactions that can include records of these or later batches. `is_plain` means that the batches
@@ -60,7 +60,7 @@ class _OpenSegment(NamedTuple):
     aborted: list[Aborted]
 
 
-class Onlooker:
+class LiveReader:
     """A reader of a partition's files while a broker writes them. It reads batches from offset `start` to before `end`.
 
     `path` is the partition's directory.
@@ -76,7 +76,7 @@ class Onlooker:
         self._chunk_bytes = chunk_bytes
         self.next_offset = start
 
-    def chunks(self) -> Iterator[SeenBatches]:
+    def chunks(self) -> Iterator[LiveBatches]:
         """Yield groups of consecutive whole batches. When a group is yielded, `next_offset` is the offset after it.
 
         Raises `StorageFailed`.
@@ -91,7 +91,7 @@ class Onlooker:
                 # Compaction may leave no batch at the end of a segment.
                 self.next_offset = max(self.next_offset, opened.next_base_offset)
 
-    def _chunks_of(self, opened: _OpenSegment) -> Iterator[SeenBatches]:
+    def _chunks_of(self, opened: _OpenSegment) -> Iterator[LiveBatches]:
         position = opened.position
         while position < opened.end and self.next_offset < self._end:
             records = self._read(opened, position)
@@ -100,7 +100,7 @@ class Onlooker:
                 position += run.size
                 self.next_offset = max(self.next_offset, run.next_offset)
                 aborted = [entry for entry in opened.aborted if entry.last_offset >= run.first_offset]
-                yield SeenBatches(records[: run.size], aborted, run.is_plain)
+                yield LiveBatches(records[: run.size], aborted, run.is_plain)
             if run.is_last:
                 self.next_offset = self._end
             elif not run.size:
@@ -116,7 +116,7 @@ class Onlooker:
     def _open(self) -> _OpenSegment:
         """Open the segment that contains the next offset. Retry until the directory did not change during the opening."""
         names = self._files.names(self._path)
-        for _ in range(LOOKS):
+        for _ in range(MOST_LISTINGS):
             opened = self._open_from(names)
             before, names = names, self._files.names(self._path)
             if opened is not None and names == before:

@@ -20,11 +20,11 @@ from ottla.log.check.extents import (
     find_misplaced,
     gaps_between,
     key_of,
-    log_name,
     missing_within,
     scan_batches,
+    segment_path,
 )
-from ottla.log.check.findings import ANY_GAPS, DERIVED, FAULTS, KEPT, NOTHING_KNOWN, REFUSED, Known
+from ottla.log.check.findings import ANY_GAPS, DAMAGED_COPY, DERIVED, FAULTS, NOTHING_KNOWN, REFUSED, Known
 from ottla.log.log import Log
 from ottla.log.names import COMPACTED_SEGMENTS, INDEX, LEADER_EPOCHS, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.recovery.gaps import note_gaps
@@ -63,7 +63,7 @@ def repair_partition(
     done += [f"{path}: offsets {first} to {after - 1} are lost." for _, first, after in gaps]
     done += _accept_within(disk, path, bases, known)
     if scanned.end_offset < known.recovery_point:
-        _lower(disk, path, scanned.end_offset)
+        _lower_checkpoints(disk, path, scanned.end_offset)
         done.append(f"{path}: the log ends with offset {scanned.end_offset} now.")
     for found in findings:
         if found.kind == DERIVED:
@@ -95,8 +95,8 @@ def _write_epochs(disk: Disk, path: str, known: Known) -> Iterator[str]:
     while changed := epochs_to_restore(disk, path, known):
         for segment_offset in sorted({each.segment_offset for each in changed}):
             ours = [each for each in changed if each.segment_offset == segment_offset]
-            name = log_name(path, ours[0])
-            kept = _free(disk, name)
+            name = segment_path(path, ours[0])
+            kept = _unused_name(disk, name)
             _copy_parts(disk, name, kept, [(each.position, each.position + each.size) for each in ours])
             write_noted_epochs(disk, path, segment_offset, ours)
             noted = f"the leader epoch again that {LEADER_EPOCHS} says"
@@ -159,7 +159,7 @@ def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
     size = disk.size(name) - scanned.position
     kept = _copy(disk, name, scanned.position, disk.size(name))
     if scanned.end_offset < known.recovery_point:
-        _lower(disk, path, scanned.end_offset)
+        _lower_checkpoints(disk, path, scanned.end_offset)
     file = disk.open(name)
     file.truncate(scanned.position)
     file.sync()
@@ -169,7 +169,7 @@ def _cut(disk: Disk, path: str, scanned: Scanned, known: Known) -> list[str]:
 
 def _copy(disk: Disk, name: str, position: int, end: int) -> str:
     """Copy a part of a file, durably, to a new name."""
-    kept = _free(disk, name)
+    kept = _unused_name(disk, name)
     _copy_parts(disk, name, kept, [(position, end)])
     return kept
 
@@ -186,16 +186,16 @@ def _copy_parts(disk: Disk, name: str, to: str, parts: Sequence[tuple[int, int]]
     disk.sync_dir(to.rpartition("/")[0])
 
 
-def _free(disk: Disk, name: str) -> str:
+def _unused_name(disk: Disk, name: str) -> str:
     """Return an unused file name for a copy of damaged bytes: `name` with a suffix that ends in `.damaged`."""
-    kept, number = name + KEPT, 1
+    kept, number = name + DAMAGED_COPY, 1
     while disk.exists(kept):
         number += 1
-        kept = f"{name}.{number}{KEPT}"
+        kept = f"{name}.{number}{DAMAGED_COPY}"
     return kept
 
 
-def _lower(disk: Disk, path: str, offset: int) -> None:
+def _lower_checkpoints(disk: Disk, path: str, offset: int) -> None:
     """Lower the recovery point and the high watermark of a partition to `offset`, the new end of its log."""
     key = key_of(path)
     if key is None:

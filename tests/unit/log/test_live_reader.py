@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ottla.client.consumer.visible_batches import AbortedTransaction, visible
-from ottla.log.check.live_reader import Onlooker, SeenBatches
+from ottla.log.check.live_reader import LiveBatches, LiveReader
 from ottla.log.cleaner.compaction import Compaction
 from ottla.log.cleaner.dirty_range import dirtiness
 from ottla.log.log import Log, LogConfig
@@ -56,11 +56,11 @@ class Seen:
         return self._disk.read_file(path)
 
 
-def look(seen: Seen, start: int, end: int, *, read_committed: bool = False, chunk_bytes: int = 4096) -> Iterator[SeenBatches]:
-    return Onlooker(seen, "t-0", start, end, read_committed=read_committed, chunk_bytes=chunk_bytes).chunks()
+def look(seen: Seen, start: int, end: int, *, read_committed: bool = False, chunk_bytes: int = 4096) -> Iterator[LiveBatches]:
+    return LiveReader(seen, "t-0", start, end, read_committed=read_committed, chunk_bytes=chunk_bytes).chunks()
 
 
-def offsets(chunks: Iterator[SeenBatches], start: int, end: int) -> list[int]:
+def offsets(chunks: Iterator[LiveBatches], start: int, end: int) -> list[int]:
     found: list[int] = []
     for chunk in chunks:
         found += open_batches(chunk.records, from_offset=start, until_offset=end, check_crcs=True).offsets
@@ -145,7 +145,7 @@ def test_files_that_end_or_begin_elsewhere_and_other_formats_are_for_the_broker_
     with pytest.raises(StorageFailed, match="files begin behind offset 0"):
         list(look(Seen(disk), 0, 30))
     with pytest.raises(StorageFailed):
-        list(Onlooker(Seen(disk), "u-0", 0, 30, read_committed=False).chunks())
+        list(LiveReader(Seen(disk), "u-0", 0, 30, read_committed=False).chunks())
 
 
 def test_a_segment_that_takes_the_place_of_others_is_read_before_they_are_gone() -> None:
