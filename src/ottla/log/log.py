@@ -19,8 +19,8 @@ from ottla.log.names import DELETING, set_aside_name
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import producers_at, run_to_end, thin
 from ottla.log.recovery.gaps import AssumedGaps
-from ottla.log.recovery.recovery import NO_TOPIC_ID, Opened, Opening
-from ottla.log.recovery.segment_bounds import check_joints
+from ottla.log.recovery.recovery import NO_TOPIC_ID, LogRecovery, RecoveredLog
+from ottla.log.recovery.segment_bounds import check_boundaries
 from ottla.log.recovery.truncation import PendingCut, PlannedCut
 from ottla.log.segments import retention
 from ottla.log.segments.compacted_note import note_copied
@@ -52,7 +52,7 @@ class Log(LogUpkeep):
 
     __slots__ = ("topic_id",)
 
-    def __init__(self, disk: Disk, path: str, config: LogConfig, opened: Opened, topic_id: bytes) -> None:
+    def __init__(self, disk: Disk, path: str, config: LogConfig, opened: RecoveredLog, topic_id: bytes) -> None:
         self.path = path
         self.config = config
         self.topic_id = topic_id
@@ -115,8 +115,10 @@ class Log(LogUpkeep):
 
         Raises `Damaged` if synced data is bad, and `StorageFailed`.
         """
-        opening = Opening(disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed, sidecars=sidecars)
-        opened = opening.run(
+        recovery = LogRecovery(
+            disk, path, config, clean=clean, recovery_point=recovery_point, was_killed=was_killed, sidecars=sidecars
+        )
+        opened = recovery.run(
             topic_id, log_start_offset, is_noted=is_noted, is_start_known=is_start_known, is_journaled=is_journaled
         )
         opened.producers.expire(now.wall_ms - config.producer_id_expiration_ms)
@@ -127,7 +129,7 @@ class Log(LogUpkeep):
             log.noted_start = log.log_start_offset if opened.epochs_saved else log_start_offset
         if not opened.is_new:
             assumed = opened.gaps.gaps if config.compacts and not is_noted else None
-            check_joints(disk, path, log._reader, log.log_start_offset, log.log_end_offset, opened.holed, assumed)
+            check_boundaries(disk, path, log._reader, log.log_start_offset, log.log_end_offset, opened.holed, assumed)
             log._store(opened.gaps)
         log._reserve(log._active)
         return log

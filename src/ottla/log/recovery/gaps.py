@@ -26,7 +26,7 @@ Joined = tuple[int, int, int]
 
 @dataclass(slots=True)
 class AssumedGaps:
-    """What a start has assumed of missing offsets. It is stored before the log is written, or the next start would see losses.
+    """A start's assumptions about missing offsets. They are stored before the log is written, or the next start would see losses.
 
     `known` are the entries of the list of compacted segments. A log `is_foreign` if another program wrote it, so that there was no
     list: then the segments that may have gaps are listed, and the `gaps` between segments are known from now on.
@@ -37,7 +37,7 @@ class AssumedGaps:
     gaps: list[Gap] = field(default_factory=list)
 
     def finish(self, disk: Disk, path: str, segments: Sequence[Segment], _snapshots: object = None) -> None:
-        """Store it, durably. Raises `StorageFailed`, after which another call continues."""
+        """Store the assumptions, durably. Raises `StorageFailed`, after which another call continues."""
         if self.gaps:
             note_gaps(disk, path, self.gaps)  # first: a log with a list has no gaps between segments but these
         if self.is_foreign and any(segment.may_have_gaps for segment in segments):

@@ -53,8 +53,8 @@ NO_TOPIC_ID = bytes(16)
 
 
 @dataclass(slots=True)
-class Opened:
-    """The result of a recovery: the opened log and its files.
+class RecoveredLog:
+    """The result of a recovery: the log's files, its bounds and its state in memory.
 
     `snapshots` are the offsets of producer snapshots, `sidecars` the base offsets of sidecars. `epochs_saved` is False if a full
     disk prevented the epochs from being written.
@@ -76,10 +76,12 @@ class Opened:
     removed: list[RemovedSegment] = field(default_factory=list)
 
 
-class Opening:
+class LogRecovery:
     """The recovery of one partition's directory at startup. Everything below `recovery_point` was synced by an earlier process.
 
     `was_killed`: the process ended, but the machine did not fail, so that everything before the last append is complete.
+    `_epochs_on_disk` is None if the epoch checkpoint is damaged. `_is_strange`: another program may have compacted the log.
+    `_changed` is a message about a leader epoch that was changed on disk, and `_first_gap` the offset of the first gap.
     """
 
     def __init__(
@@ -100,7 +102,7 @@ class Opening:
         self.recovery_point = recovery_point
         self.was_killed = was_killed and not clean
         self.sidecars = sidecars
-        self.found = Opened(AbortedNotes(disk, path), is_clean=clean)
+        self.found = RecoveredLog(AbortedNotes(disk, path), is_clean=clean)
         self._epochs_on_disk: list[tuple[int, int]] | None = []
         self._names: set[str] = set()
         self._ended_transactions = False
@@ -117,7 +119,7 @@ class Opening:
         is_noted: bool = False,
         is_start_known: bool = True,
         is_journaled: bool = False,
-    ) -> Opened:
+    ) -> RecoveredLog:
         """Open the directory. `is_noted`: the checkpoints contain this log, so that the first segment must begin at its start.
 
         `is_journaled`: the journal has batches of this log, so that no other program has compacted it. Without `is_start_known`,
@@ -177,7 +179,7 @@ class Opening:
             older = [offset for offset in found.snapshots if offset <= begin]
             rebuild_aborted(self.disk, self.path, older, found.segments, self.config.ottla_max_producer_ids)
 
-    def _begin(self, names: Sequence[str], topic_id: bytes, log_start_offset: int) -> Opened:
+    def _begin(self, names: Sequence[str], topic_id: bytes, log_start_offset: int) -> RecoveredLog:
         """Begin an empty log in a directory without records, which has nothing to recover."""
         check_topic_id(self.disk, self.path, names, topic_id)
         found = self.found
@@ -231,7 +233,7 @@ class Opening:
             if name.endswith((DELETED, ".tmp")) or is_index or name in leftovers:
                 if self.disk.exists(f"{self.path}/{name}"):  # a new file may have taken the temporary name meanwhile
                     self.disk.remove(f"{self.path}/{name}")
-                log.info("%s/%s: a leftover without its segment was removed", self.path, name)
+                log.info("%s/%s: a leftover was removed", self.path, name)
         self.found.snapshots = sorted(known[0] for known in parsed.values() if known and known[1] == SNAPSHOT)
         for base in bases:
             self.found.segments.append(Segment(self.disk, self.path, base, self.disk.size(f"{self.path}/{file_name(base, LOG)}")))
@@ -285,10 +287,8 @@ class Opening:
                 for _, header in headers(segment.file, 0, segment.size):
                     found.epochs.assign(header.leader_epoch, header.base_offset)
             if entries and entries[0][1] > found.log_start_offset and self._begins_with_an_epoch():
-                entries[0] = (
-                    entries[0][0],
-                    found.log_start_offset,
-                )  # batches that compaction removed before it cannot have had a later epoch
+                # Batches that compaction removed before the first one cannot have had a later epoch.
+                entries[0] = entries[0][0], found.log_start_offset
         found.epochs.truncate_start(found.log_start_offset)
         if entries == self._epochs_on_disk:
             return
@@ -305,20 +305,16 @@ class Opening:
         if end != last.size:
             if newer := newer_format(last.file, end):
                 raise newer_batches(self.path, last, end, newer)
-            raise Damaged(
-                self.path,
-                file_name(last.base_offset, LOG),
-                end,
-                "the last batch is incomplete, although the broker was stopped cleanly.",
-            )
+            sentence = "the last batch is incomplete, although the broker was stopped cleanly."
+            raise Damaged(self.path, file_name(last.base_offset, LOG), end, sentence)
         return next_offset
 
     def _mend_indexes(self, segments: Sequence[Segment]) -> None:
         """Rebuild missing indexes. After a crash, rebuild invalid indexes, too."""
         for segment in segments:
-            there = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
-            there = there and not segment.lacks_entries(self.config.index_interval_bytes)
-            if segment.size and not (there and (self.clean or segment.has_sound_indexes())):
+            exist = all(file_name(segment.base_offset, suffix) in self._names for suffix in (INDEX, TIME_INDEX))
+            are_complete = exist and not segment.lacks_entries(self.config.index_interval_bytes)
+            if segment.size and not (are_complete and (self.clean or segment.has_sound_indexes())):
                 log.warning("%s: the index of a segment is missing or incomplete, and is rebuilt", segment.path(LOG))
                 segment.rebuild(self.config.index_interval_bytes)
 
@@ -334,6 +330,7 @@ class Opening:
             log.warning("%s: indexes and snapshots could not be written: %s", self.path, failure)
 
     def _recover(self) -> int:
+        """Find the log's end after a kill or a power cut: check the batches from the recovery point on, and cut off a torn tail."""
         segments = self.found.segments
         first = max(0, bisect_left(segments, self.recovery_point, key=lambda segment: segment.base_offset) - 1)
         self._mend_indexes(segments[:first])
@@ -418,7 +415,7 @@ class Opening:
             self._ended_transactions |= header.is_control
             next_offset = header.next_offset
             self.found.epochs.assign(header.leader_epoch, header.base_offset)
-            position = at + header.batch_length + LENGTH_FROM
+            position = at + header.size
         return position, next_offset
 
     def _has_all_epochs(self) -> bool:
@@ -455,7 +452,7 @@ class Opening:
         for at, header in headers(segment.file, position, segment.size):
             if not segment.fits(header) or header.base_offset < next_offset:
                 return False
-            end, next_offset = at + header.batch_length + LENGTH_FROM, header.next_offset
+            end, next_offset = at + header.size, header.next_offset
         return end == segment.size and next_offset == segments[number + 1].base_offset
 
     def _cut(self, number: int, end: int, next_offset: int) -> None:
@@ -519,7 +516,7 @@ def good_batches(file: File, position: int, end: int, next_offset: int) -> Itera
         at = 0
         while len(chunk) - at >= HEADER_BYTES:
             header = read_header(chunk, at)
-            size = header.batch_length + LENGTH_FROM
+            size = header.size
             if not _is_plausible(header, next_offset) or position + at + size > end:
                 return
             if at + size > len(chunk):
@@ -553,7 +550,7 @@ def newer_format(file: File, position: int) -> int:
     if file.size - position < HEADER_BYTES:
         return 0
     header = read_header(file.read(position, HEADER_BYTES))
-    size = header.batch_length + LENGTH_FROM
+    size = header.size
     if header.magic <= MAGIC or not HEADER_BYTES <= size <= file.size - position:
         return 0
     return header.magic if crc32c(file.read(position, size)[CRC_FROM:]) == header.crc else 0

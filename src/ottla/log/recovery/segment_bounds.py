@@ -29,7 +29,7 @@ TAIL_BYTES = 4096 + 1024
 """Bytes read at once to find the end of a segment: one interval of the index and a little more."""
 
 
-def check_joints(
+def check_boundaries(
     disk: Disk,
     path: str,
     reader: LogReader,
@@ -45,7 +45,7 @@ def check_joints(
     """
     segments = reader.segments
     if segments[0].base_offset > log_start_offset:
-        _add(path, reader, segments[0], 0, log_start_offset, segments[0].base_offset, "the log begins before this segment")
+        _record_hole(path, reader, segments[0], 0, log_start_offset, segments[0].base_offset, "the log begins before this segment")
     missing = _check_ends(disk, path, reader, log_end_offset, holed)
     if not missing:
         return
@@ -58,7 +58,9 @@ def check_joints(
         assumed += [(end, to) for _, end, to in new]
         return
     for segment, end, to in new:
-        _add(path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}")
+        _record_hole(
+            path, reader, segment, segment.size, end, to, f"the segment ends here, and the next one begins with offset {to}"
+        )
 
 
 def _check_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, holed: set[int]) -> list[tuple[Segment, int, int]]:
@@ -69,14 +71,14 @@ def _check_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, h
     missing: list[tuple[Segment, int, int]] = []
     joined: list[Joined] = []
     known = read_joined(disk, path) if len(reader.segments) > FEW else set()
-    looked_at = 0
+    read_count = 0
     for segment in reader.segments:
         segment.has_jumps |= segment.base_offset in holed
     for segment, after in pairwise(reader.segments):
         join = segment.base_offset, segment.size, after.base_offset
         if join not in known or segment.has_jumps:
-            looked_at += 1
-            end = _end(reader, segment, log_end_offset)
+            read_count += 1
+            end = _find_end(reader, segment, log_end_offset)
             if segment.has_jumps and not segment.may_have_gaps and _check_within(disk, path, segment, after.base_offset):
                 continue
             if end != after.base_offset:
@@ -91,7 +93,7 @@ def _check_ends(disk: Disk, path: str, reader: LogReader, log_end_offset: int, h
     if now_holed != holed:
         with suppress(StorageFailed):  # it was logged
             note_holed(disk, path, now_holed)
-    if looked_at > FEW:
+    if read_count > FEW:
         with suppress(StorageFailed):  # the next start checks again
             note_joined(disk, path, joined)
     return missing
@@ -106,16 +108,16 @@ def _check_within(disk: Disk, path: str, segment: Segment, end_offset: int) -> b
     compacted = read_compacted(disk, path) or ()
     if gaps and any(base == segment.base_offset for base, _ in compacted):
         sentence = "the segment is not as large as compaction wrote it, and which of its records are missing is not known."
-        _damage(path, segment, DamagedRange(segment.base_offset, end_offset, 0, segment.size, sentence), sentence)
+        _record_damage(path, segment, DamagedRange(segment.base_offset, end_offset, 0, segment.size, sentence), sentence)
         return True
     known = read_gaps(disk, path)
     new = [gap for gap in gaps if (gap.first_offset, gap.end_offset) not in known]
     for gap in new:
-        _damage(path, segment, gap, f"batches are gone: offsets {gap.first_offset} to {gap.end_offset - 1} are missing.")
+        _record_damage(path, segment, gap, f"batches are gone: offsets {gap.first_offset} to {gap.end_offset - 1} are missing.")
     return bool(new)
 
 
-def _damage(path: str, segment: Segment, found: DamagedRange, sentence: str) -> None:
+def _record_damage(path: str, segment: Segment, found: DamagedRange, sentence: str) -> None:
     if segment.unproven is None:
         segment.unproven = Unproven(segment.size)
     segment.unproven.add_damage(found)
@@ -135,13 +137,13 @@ def gaps_within(file: File, size: int, base_offset: int, end_offset: int) -> lis
     return gaps if position == size and next_offset <= end_offset else []
 
 
-def _add(path: str, reader: LogReader, segment: Segment, position: int, first: int, end: int, sentence: str) -> None:
+def _record_hole(path: str, reader: LogReader, segment: Segment, position: int, first: int, end: int, sentence: str) -> None:
     found = Damaged(path, file_name(segment.base_offset, LOG), position, f"{sentence}: offsets {first} to {end - 1} are missing.")
     reader.holes.append((DamagedRange(first, end, position, position, sentence), found))
     log.error("%s", found)
 
 
-def _end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
+def _find_end(reader: LogReader, segment: Segment, log_end_offset: int) -> int | None:
     """Return the offset after a sealed segment's last batch. If the segment's end is damaged, record that and return None.
 
     If the last index entry points to no batch, read from the segment's beginning, because missing batches move later ones.
