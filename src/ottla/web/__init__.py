@@ -1,1 +1,1 @@
-"""What the HTTP servers of Ottla share: addresses, a server on its own thread and loop, and guards around an application."""
+"""The common parts of Ottla's HTTP servers: addresses, a server on its own thread and loop, and guards around an application."""

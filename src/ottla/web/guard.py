@@ -1,6 +1,6 @@
 """The guard around an application: host names, sizes of requests, what browsers may do with a page, and the cost of an error.
 
-It is an ASGI application itself. It knows no page.
+It is an ASGI application itself, and depends on no page.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 log = logging.getLogger("ottla.web")
 
 MOST_BODY = 2 << 20
+"""The default limit of a request's body, in bytes."""
 BODY_S = 30
 """The time, in s, for the next piece of a request's body."""
 POLICY = (
@@ -51,7 +52,7 @@ class RequestGuard:
     """An ASGI application that guards another one.
 
     - A request must have one of `hosts` (names without ports) or an IP address in its Host header. A page of another site, whose
-      name was made to lead to this server (DNS rebinding), has its own name there. None allows every name, for servers without
+      name was made to resolve to this server (DNS rebinding), has its own name there. None allows every name, for servers without
       secrets.
     - A body of more than `most_body` bytes is refused with 413, and one that stops for 30 s with 408.
     - Each response has headers that forbid inline scripts, frames and guesses of types, and, unless the application says otherwise,
@@ -117,7 +118,7 @@ class RequestGuard:
 
 
 class _Response:
-    """The response of one request: adds the headers of the guard, and knows whether it has begun.
+    """The response of one request: adds the headers of the guard, and records whether it has begun.
 
     A response 500 is held back until the application has returned: Starlette sends one of its own before it raises an exception.
     """

@@ -1,6 +1,6 @@
 """An HTTP server on a thread and an event loop of its own, so that a page never takes the turn of a broker in the same process.
 
-The module knows uvicorn, and no application.
+The module depends on uvicorn, and on no application.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from uvicorn import Config as UvicornConfig
 from uvicorn import Server as UvicornServer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ottla.web.address import CannotServe as CannotServe  # for those who know the server
+from ottla.web.address import CannotServe as CannotServe  # raised by `start`
 from ottla.web.address import WebAddress
 
 log = logging.getLogger("ottla.web")
@@ -32,9 +32,11 @@ _http_log.setLevel(logging.CRITICAL)  # uvicorn warns of each request that is no
 PATIENCE_S = 1
 """The time, in s, that requests have to end when the server stops."""
 BACKLOG = 512
+"""Connections that the system accepts before the server does."""
 IDLE_S = 30
 """The time, in s, after which a connection without a request is closed."""
 START_S = 30
+"""The time, in s, that the server has to start, and its thread to end."""
 HEAD_S = 10
 """The time, in s, that a new connection has for its first request and a TLS handshake."""
 MOST_CONNECTIONS = 1024

@@ -1,4 +1,4 @@
-"""The metrics of topics, replicas, the controller and what waits, under the names of Apache Kafka's MBeans."""
+"""The metrics of topics, replicas, the controller and delayed replies, under the names of Apache Kafka's MBeans."""
 
 from __future__ import annotations
 

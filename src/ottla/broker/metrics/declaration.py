@@ -131,7 +131,7 @@ class MetricReader(Generic[R]):
 class Declared(Generic[R]):
     """The metrics of one part of the broker, whose values are read from objects of type `R`.
 
-    A metric that is one number is one line: `metrics.gauge("kafka.server:type=…,name=…", "…", lambda rooms: …)`.
+    A metric that is one number is one line: `metrics.gauge("kafka.server:type=…,name=…", "…", lambda source: …)`.
     """
 
     readers: list[MetricReader[Any]] = field(default_factory=list)
@@ -161,8 +161,8 @@ class Declared(Generic[R]):
         return [each for reader in self.readers for each in reader.metrics]
 
     def _add(self, declared: DeclaredMetric, read: Callable[[R], float]) -> DeclaredMetric:
-        def steps(rooms: R, samples: MetricRows) -> Steps[None]:
-            samples.put(declared, read(rooms))
+        def steps(source: R, samples: MetricRows) -> Steps[None]:
+            samples.put(declared, read(source))
             yield from ()
 
         self.readers.append(MetricReader((declared,), steps))

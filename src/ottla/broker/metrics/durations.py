@@ -13,9 +13,10 @@ from ottla.broker.metrics.declaration import Distribution
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 """The quantiles of Kafka's own histograms."""
 PER_OCTAVE: Final = 4
+"""Buckets from a duration to its double."""
 WINDOW_MS: Final = 60_000
-"""A quantile is of the durations since one to two such windows ago."""
-NS: Final = 1_000_000_000
+"""The length of a window, in ms. A quantile covers the durations of the last one to two windows."""
+NS_PER_S: Final = 1_000_000_000
 
 
 def limits_ns(buckets: int, first_ns: int) -> list[int]:
@@ -37,13 +38,13 @@ def quantile_s(counts: Sequence[int], limits: Sequence[int], quantile: float) ->
         if count and below + count >= rank:
             low = limits[index - 1] if index else 0
             high = limits[index] if index < len(limits) else low
-            return (low + (high - low) * (rank - below) / count) / NS
+            return (low + (high - low) * (rank - below) / count) / NS_PER_S
         below += count
-    return limits[-1] / NS
+    return limits[-1] / NS_PER_S
 
 
 class RecentDurations:
-    """The quantiles of one histogram in the last minutes. Its cells are copied only when somebody reads them."""
+    """The quantiles of one histogram in the last minutes. Its cells are copied only when they are read."""
 
     def __init__(self, buckets: int, first_ns: int) -> None:
         self._limits = limits_ns(buckets, first_ns)
@@ -59,7 +60,7 @@ class RecentDurations:
             self._before, self._next, self._next_ms = self._next, counts, now_ms
         recent = [count - before for count, before in zip(counts, self._before, strict=True)]
         quantiles = [(quantile, quantile_s(recent, self._limits, quantile)) for quantile in QUANTILES]
-        return Distribution(self._octaves(counts), cells[len(counts)] / NS, quantiles)
+        return Distribution(self._octaves(counts), cells[len(counts)] / NS_PER_S, quantiles)
 
     def _octaves(self, counts: list[int]) -> list[tuple[float, int]]:
         """Return (upper limit in s, number of durations up to it) for each octave."""
@@ -67,6 +68,6 @@ class RecentDurations:
         for index, count in enumerate(counts[:-1]):
             total += count
             if index % PER_OCTAVE == 0:
-                found.append((self._limits[index] / NS, total))
+                found.append((self._limits[index] / NS_PER_S, total))
         found.append((float("inf"), total + counts[-1]))
         return found

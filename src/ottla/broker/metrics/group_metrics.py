@@ -1,7 +1,7 @@
 """The metrics of consumer groups and transactions whose coordinators are on this broker.
 
-A lag is the high watermark minus the committed offset. This broker knows it for partitions that it leads, too; for others, the
-committed offset can be subtracted from the high watermark that their leader shows.
+A lag is the high watermark minus the committed offset. This broker shows it for partitions that it leads; for others, the committed
+offset can be subtracted from the high watermark that their leader shows.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ottla.coord.offsets import ByTopic
 
 KEEP_MS: Final = 5_000
+"""The time, in ms, for which the values of groups and transactions are shown again."""
 STATES: Final = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty")
 """The states of classic groups, each of which has a metric of its own in Kafka."""
 

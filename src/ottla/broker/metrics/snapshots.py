@@ -1,4 +1,4 @@
-"""Snapshots of all metrics, made on the broker's thread in slices and shared by everybody who asks at the same time."""
+"""Snapshots of all metrics, made on the broker's thread in slices and shared by simultaneous requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("ottla.broker")
 Done = Callable[[MetricRows], None]
 
 FRESH_MS: Final = 500
-"""The age, in ms, up to which a snapshot is given to others, too."""
+"""The age, in ms, up to which a snapshot also serves later requests."""
 
 
 class Snapshots:
@@ -31,9 +31,9 @@ class Snapshots:
         self._last: tuple[int, MetricRows] | None = None
         self._waiting: list[Done] = []
 
-    def add(self, readers: Sequence[MetricReader[Any]], rooms: Any) -> None:
+    def add(self, readers: Sequence[MetricReader[Any]], source: Any) -> None:
         """Add readers and the objects that they read."""
-        self._parts.append((readers, rooms))
+        self._parts.append((readers, source))
 
     def request(self, done: Done) -> None:
         """Call `done` once, with a snapshot that is at most `FRESH_MS` old or is made now."""
@@ -53,20 +53,20 @@ class Snapshots:
 
     def _collect(self) -> Steps[MetricRows]:
         samples = MetricRows()
-        for readers, rooms in self._parts:
+        for readers, source in self._parts:
             for reader in readers:
-                yield from self._read(reader, rooms, samples)
+                yield from self._read(reader, source, samples)
             yield None
         return samples
 
-    def _read(self, reader: MetricReader[Any], rooms: Any, samples: MetricRows) -> Steps[None]:
+    def _read(self, reader: MetricReader[Any], source: Any, samples: MetricRows) -> Steps[None]:
         """Run a reader, or add what it found less than `keep_ms` ago."""
         now_ms = self._scheduler.now().mono_ms
         found_ms, rows = self._kept.get(id(reader), (0, []))
         if not rows or now_ms - found_ms >= reader.keep_ms:
             own = MetricRows()
             try:
-                yield from reader.read(rooms, own)
+                yield from reader.read(source, own)
             except Exception:  # reading has changed nothing, and must not end the broker
                 name = reader.metrics[0].name
                 log.exception("%s and others could not be read; please report these lines", name, extra={"cause": name})
