@@ -41,6 +41,7 @@ def build(parser: Parser) -> None:
     listing = own.add("list", "list subjects", _list, description=LIST)
     listing.examples = (
         Example("schema list", "All subjects."),
+        Example("schema list --schema-registry http://localhost:8081", "Those of this registry."),
         Example("schema list flights --deleted --json", "Those whose names begin with flights, also deleted ones, for programs."),
     )
     listing.add_argument("prefix", metavar="PREFIX", nargs="?", default="", help="the beginning of names")
@@ -68,6 +69,7 @@ def build(parser: Parser) -> None:
     checking.examples = (
         Example("schema check flights-value flight.avsc", "Against the versions that its level names."),
         Example("schema check flights-value flight.avsc --version 1 --json", "Against version 1, for programs."),
+        Example("schema check flights-value - --type AVRO", "A schema from standard input."),
     )
     checking.add_argument("--version", metavar="N", type=arguments.whole(1), help="compare with this version alone")
     for each in registering, checking:
@@ -76,6 +78,7 @@ def build(parser: Parser) -> None:
     deleting.examples = (
         Example("schema delete flights-value 1", "Ask for the name, then delete version 1."),
         Example("schema delete flights-value --permanent --yes", "Delete all versions and remove them, without a question."),
+        Example("schema delete flights-value 1 --yes --json", "Delete version 1, for programs."),
     )
     deleting.add_argument("subject", metavar="SUBJECT", help="a subject")
     deleting.add_argument("version", metavar="VERSION", nargs="?", type=arguments.whole(1), help="a version (default: all)")

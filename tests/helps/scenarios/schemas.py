@@ -69,8 +69,10 @@ def a_registry_answers(world: HelpWorld) -> None:
 
 
 @example("schema list", only_current=OWN)
+@example("schema list --schema-registry http://localhost:8081", only_current=OWN)
 def subjects_are_listed(world: HelpWorld) -> None:
-    with registry(world, '"int"', '"long"'):
+    with registry(world, '"int"', '"long"') as url:
+        world.words["http://localhost:8081"] = url
         assert world.run().out.splitlines()[1].split() == ["flights-value", "2", "2", "AVRO", "-"]
 
 
@@ -119,21 +121,25 @@ def a_schema_is_registered(world: HelpWorld) -> None:
 
 @example("schema check flights-value flight.avsc", only_current=OWN)
 @example("schema check flights-value flight.avsc --version 1 --json", only_current=OWN)
+@example("schema check flights-value - --type AVRO", only_current=OWN)
 def compatibility_is_checked(world: HelpWorld) -> None:
     Path("flight.avsc").write_text(FLIGHT)
     with registry(world, FLIGHT):
-        outcome = world.run()
+        outcome = world.run(stdin=FLIGHT.encode())
         assert (outcome.rows[0]["is_compatible"] is True) if "--json" in world.line else "is compatible" in outcome.out
         Path("flight.avsc").write_text('"int"')
-        outcome = world.run(code=1)
+        outcome = world.run(stdin=b'"int"', code=1)
         assert "TYPE_MISMATCH" in outcome.out + outcome.err
 
 
 @example("schema delete flights-value 1", only_current=OWN)
 @example("schema delete flights-value --permanent --yes", only_current=OWN)
+@example("schema delete flights-value 1 --yes --json", only_current=OWN)
 def schemas_are_deleted(world: HelpWorld) -> None:
     with registry(world, '"int"', '"long"') as url:
-        if "--yes" in world.line:
+        if "--json" in world.line:
+            assert world.run().rows == [{"subject": "flights-value", "versions": [1], "permanent": False}]
+        elif "--yes" in world.line:
             world.run()
             assert ask(url, "/subjects?deleted=true") == []
         else:
