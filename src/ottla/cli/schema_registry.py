@@ -135,7 +135,7 @@ class RegistryCompanion:
 
     def start(self, running: Running) -> str:
         """Serve the registry of the broker. Return a line. Raises `CannotServe`, `KafkaError`."""
-        from ottla.cli.serve_console import client_of
+        from ottla.cli.companion_client import client_of
 
         client = {**client_of(running.addresses), **self._client}
         self._instance = _instance(self._options, client, self._options.schema_registry, "--schema-registry").start()

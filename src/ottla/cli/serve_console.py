@@ -10,18 +10,11 @@ from ottla.cli.command.web_options import server_of
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ottla.cli.schema_registry import RegistryCompanion
-    from ottla.net.server.listeners import Listen
     from ottla.net.startup.start import Running
     from ottla.web.server import WebServer
 
 OPTION = "--console"
-SECURITIES = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
-"""The security protocols of listeners, in the order in which the console prefers them: its connection leaves no machine."""
-SELF = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
-"""The addresses at which a listener of all interfaces is reached from the same machine."""
 
 
 def console_of(options: argparse.Namespace, registry: RegistryCompanion | None) -> ConsoleCompanion:
@@ -55,6 +48,7 @@ class ConsoleCompanion:
 
     def start(self, running: Running) -> str:
         """Serve pages about the broker. Return a line. Raises `CannotServe` and `SettingError`."""
+        from ottla.cli.companion_client import client_of
         from ottla.console.app import make_app
         from ottla.console.config import ConsoleConfig
 
@@ -66,18 +60,3 @@ class ConsoleCompanion:
     def stop(self) -> None:
         if self._server is not None:
             self._server.stop()
-
-
-def client_of(listeners: Sequence[Listen]) -> dict[str, Any]:
-    """Return the settings of a client of the listener that suits a console best."""
-    current = [each for each in listeners if each.release.is_today] or list(listeners)
-    best = min(current, key=lambda each: SECURITIES.index(_security(each)))
-    host = SELF.get(best.host, best.host)
-    return {
-        "bootstrap_servers": f"[{host}]:{best.port}" if ":" in host else f"{host}:{best.port}",
-        "security_protocol": _security(best),
-    }
-
-
-def _security(listener: Listen) -> str:
-    return "PLAINTEXT" if listener.security is None else listener.security.value
