@@ -54,6 +54,7 @@ def test_metrics_are_text_of_prometheus_that_its_parser_reads(broker: ottla.Brok
 
     with ottla.Producer(broker.address) as producer:
         producer.send("shown", value=b"1").result(30)
+    eventually(lambda: '{topic="shown"}' in get(url, "/metrics")[2])  # a snapshot is shared for half a second
     status, headers, text = get(url, "/metrics")
     assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     families = {each.name: each for each in text_string_to_metric_families(text)}
