@@ -16,10 +16,11 @@ from ottla.log.config import LOG_APPEND_TIME, LogConfig
 from ottla.log.errors import Damaged, Unfinished
 from ottla.log.maintenance import RUNG_BYTES, LogUpkeep
 from ottla.log.names import DELETING, set_aside_name
+from ottla.log.partition_metadata import NO_TOPIC_ID
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import producers_at, run_to_end, thin
 from ottla.log.recovery.gaps import AssumedGaps
-from ottla.log.recovery.recovery import NO_TOPIC_ID, LogRecovery, RecoveredLog
+from ottla.log.recovery.recovery import LogRecovery, RecoveredLog
 from ottla.log.recovery.segment_bounds import check_boundaries
 from ottla.log.recovery.truncation import PendingCut, PlannedCut
 from ottla.log.segments import retention

@@ -16,7 +16,7 @@ from ottla.log.cleaner.compaction import Compaction, CompactionSteps
 from ottla.log.cleaner.dirty_range import Dirtiness, dirtiness
 from ottla.log.errors import Damaged
 from ottla.log.log import Log, LogConfig
-from ottla.log.recovery.recovery import NO_TOPIC_ID
+from ottla.log.partition_metadata import NO_TOPIC_ID
 from ottla.log.segments.transaction_index import ABORT, COMMIT
 from ottla.ports import Now, StorageFailed, TryAgain
 from ottla.records.batches.builder import build

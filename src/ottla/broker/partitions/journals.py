@@ -17,7 +17,7 @@ from ottla.log.journal.format import JOURNAL, MARK, JournalEntry, Key
 from ottla.log.journal.journal import Journal
 from ottla.log.log import Log
 from ottla.log.name_places import joined, parent
-from ottla.log.recovery.recovery import NO_TOPIC_ID
+from ottla.log.partition_metadata import NO_TOPIC_ID
 from ottla.log.unsynced_batches import UnsyncedBatches
 from ottla.ports import Disk, Done, Now, StorageFailed, SyncFailed
 

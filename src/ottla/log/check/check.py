@@ -5,7 +5,6 @@ The caller holds the lock of the data directory, so that no broker writes to it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -58,8 +57,9 @@ from ottla.log.names import (
     file_name,
     parse_file_name,
 )
+from ottla.log.partition_metadata import NO_TOPIC_ID, newer_version, parse_metadata
 from ottla.log.producer_state.producers import Producers
-from ottla.log.recovery.recovery import NO_TOPIC_ID, changed_epoch, good_batches
+from ottla.log.recovery.recovery import changed_epoch, good_batches
 from ottla.log.segments.index import OFFSET_ENTRY, TIME_ENTRY
 from ottla.log.segments.transaction_index import ENTRY as ABORTED_ENTRY
 from ottla.log.sidecars import SidecarFormat
@@ -177,13 +177,9 @@ def _sidecar_faults(disk: Disk, path: str, names: Sequence[str], sidecars: Sidec
 
 
 def _newer_format(disk: Disk, path: str, names: Sequence[str]) -> Finding | None:
-    if PARTITION_METADATA in names:
-        text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
-        found = re.search(r"^version:\s*(\d+)", text, re.MULTILINE)
-        if found and int(found[1]) > 0:
-            sentence = f"the partition has format {found[1]}, newer than 0: use the newer version that wrote it."
-            return Finding(REFUSED, f"{path}/{PARTITION_METADATA}", -1, sentence)
-    return None
+    name = f"{path}/{PARTITION_METADATA}"
+    sentence = newer_version(parse_metadata(disk.read_file(name))) if PARTITION_METADATA in names else ""
+    return Finding(REFUSED, name, -1, sentence) if sentence else None
 
 
 def _odd_names(path: str, names: Sequence[str]) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.log.config import LogConfig
-from ottla.log.recovery.recovery import NO_TOPIC_ID
+from ottla.log.partition_metadata import NO_TOPIC_ID
 
 DAMAGED, TORN, DERIVED, LEFTOVER, NOTE, REFUSED = "damaged", "torn", "derived", "leftover", "note", "refused"
 """Kinds of findings.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ottla.log.names import LOG, PARTITION_METADATA, file_name
+from ottla.log.partition_metadata import encode_topic_id, parse_metadata
 from ottla.log.producer_state.producers import NO_OFFSET, ProducerBatch, Producers, ProducerState
 from ottla.log.segments.scan import headers
 from ottla.ports import Disk
@@ -108,7 +109,7 @@ def _all_headers(disk: Disk, path: str, bases: Sequence[int]) -> Iterator[BatchH
 def foreign_metadata(disk: Disk, path: str, topic_id: bytes) -> str:
     """Return a message if `partition.metadata` in a directory has another topic id; "" if it has none. Raises `StorageFailed`."""
     found = _metadata_id(disk, path)
-    wanted = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+    wanted = encode_topic_id(topic_id)
     if found is None or wanted.startswith(found.rstrip("\0")):  # after a power cut only a part of the id can be on disk
         return ""
     return (
@@ -128,5 +129,4 @@ def metadata_topic_id(disk: Disk, path: str) -> bytes | None:
 
 
 def _metadata_id(disk: Disk, path: str) -> str | None:
-    text = disk.read_file(f"{path}/{PARTITION_METADATA}").decode(errors="replace")
-    return dict(pair for line in text.splitlines() if len(pair := line.split(": ", 1)) == 2).get("topic_id")
+    return parse_metadata(disk.read_file(f"{path}/{PARTITION_METADATA}")).get("topic_id")

@@ -6,11 +6,10 @@ Batches that were never synced can be torn: they are cut off, counted and logged
 
 from __future__ import annotations
 
-import base64
 import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ottla.log.config import LogConfig
@@ -30,6 +29,7 @@ from ottla.log.names import (
     file_name,
     parse_file_name,
 )
+from ottla.log.partition_metadata import check_topic_id
 from ottla.log.producer_state.producers import Producers
 from ottla.log.producer_state.snapshots import drop_outlived, load_producers, rebuild_aborted
 from ottla.log.producer_state.transaction_index_notes import AbortedNotes
@@ -49,7 +49,6 @@ from ottla.records.checksum import crc32c
 log = logging.getLogger("ottla.log")
 
 CHUNK_BYTES = 1 << 20
-NO_TOPIC_ID = bytes(16)
 
 
 @dataclass(slots=True)
@@ -559,31 +558,3 @@ def newer_format(file: File, position: int) -> int:
 def newer_batches(path: str, segment: Segment, position: int, magic: int) -> StorageFailed:
     sentence = f"at byte {position}: batches have format {magic}, newer than {MAGIC}: use the newer version that wrote them."
     return StorageFailed(f"{path}/{file_name(segment.base_offset, LOG)}", sentence)
-
-
-def check_topic_id(disk: Disk, path: str, names: Sequence[str], topic_id: bytes) -> None:
-    """Write `partition.metadata` (KIP-516) if it lacks the topic id.
-
-    Raises `StorageFailed` for the directory of another topic of the same name, and for a newer format.
-    """
-    if topic_id == NO_TOPIC_ID:
-        return
-    text = base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-    file = f"{path}/{PARTITION_METADATA}"
-    wanted = f"version: 0\ntopic_id: {text}".encode()
-    stored = disk.read_file(file).rstrip(b"\0") if PARTITION_METADATA in names else b""  # zeros: unwritten after a power cut
-    if stored == wanted:
-        return
-    found = dict(pair for line in stored.decode(errors="replace").splitlines() if len(pair := line.split(": ", 1)) == 2)
-    version = found.get("version", "0")
-    if version.isdecimal() and int(version) > 0:
-        raise StorageFailed(file, f"the partition has format {version}, newer than 0: use the newer version that wrote it.")
-    if found.get("topic_id", text) != text and not wanted.startswith(stored):
-        sentence = f"the directory belongs to another topic of that name, not to the one with id {text}"
-        raise StorageFailed(file, f"{sentence}: restore the right one, or delete the topic; this one is ignored.")
-    if "topic_id" not in found and stored and not wanted.startswith(stored):
-        log.warning("%s cannot be parsed and is rewritten", file)
-    if found.get("topic_id") != text:
-        # Not synced: a crash may leave part of it, or nothing. On a full disk the next start writes it.
-        with suppress(StorageFailed):
-            disk.write_file(file, wanted, sync=False)
