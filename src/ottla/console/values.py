@@ -85,7 +85,7 @@ def _convert(parameter: ViewParameter, value: Any) -> Any:
     if parameter.kind in (int, float) and isinstance(value, str | int | float) and not isinstance(value, bool):
         try:
             number = parameter.kind(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # JSON's 1e400 is infinite
             number = LARGEST
         if abs(number) < LARGEST:  # neither too large nor NaN
             return number

@@ -9,8 +9,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from contextlib import suppress
 from ipaddress import ip_address
 from typing import Any
+
+from starlette.requests import ClientDisconnect
 
 from ottla.web.address import WebAddress
 
@@ -22,6 +25,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 log = logging.getLogger("ottla.web")
 
+TOO_LARGE = 413
 MOST_BODY = 2 << 20
 """The default limit of a request's body, in bytes."""
 BODY_S = 30
@@ -38,6 +42,15 @@ HEADERS = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+
+
+DRAINED_BYTES = 16 << 20
+DRAIN_S = 5
+"""The bytes and the time, in s, that the rest of a refused body is read for: a client reads the refusal only when all is sent."""
+
+
+class _ClientGone(Exception):
+    """The connection can take no response: the client has left, or has sent something that is not HTTP."""
 
 
 class _Refused(Exception):
@@ -69,12 +82,19 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        response = _Response(send)
+        with suppress(_ClientGone, ClientDisconnect):
+            await self._answer(scope, receive, _Response(send))
+
+    async def _answer(self, scope: Scope, receive: Receive, response: _Response) -> None:
         try:
             self._check(scope)
             await self._app(scope, self._limit_body(receive), response.send)
             await response.release()
+        except (_ClientGone, ClientDisconnect):
+            raise
         except _Refused as refused:
+            if refused.status == TOO_LARGE:
+                await _drain(receive)
             await response.refuse(refused.status, str(refused), scope)
         except Exception:
             path = scope.get("path", "")[:200]
@@ -90,7 +110,7 @@ class RequestGuard:
             )
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._most_body:
-            raise _Refused(413, self._too_large())
+            raise _Refused(TOO_LARGE, self._too_large())
 
     def _limit_body(self, receive: Receive) -> Receive:
         """Return a `receive` that limits the size of a body, and the time to wait for its next piece."""
@@ -107,7 +127,7 @@ class RequestGuard:
                 raise _Refused(408, "The request's body did not arrive in time: send it again.") from None
             left -= len(message.get("body", b""))
             if left < 0:
-                raise _Refused(413, self._too_large())
+                raise _Refused(TOO_LARGE, self._too_large())
             is_complete = not message.get("more_body", False)
             return message
 
@@ -148,18 +168,32 @@ class _Response:
             if b"cache-control" not in names:
                 given.append((b"cache-control", b"no-store"))
             message = {**message, "headers": given}
-        await self._send(message)
+        try:
+            await self._send(message)
+        except Exception as error:  # of the connection: the application is not running here
+            raise _ClientGone from error
 
     async def refuse(self, status: int, sentence: str, scope: Scope) -> None:
         """Answer with a sentence: as JSON, unless the client prefers pages. A response that has begun is cut off."""
         if self._is_begun:
-            raise ConnectionAbortedError(sentence)
+            raise ConnectionAbortedError(sentence)  # uvicorn then closes the connection
         is_page = b"text/html" in dict(scope["headers"]).get(b"accept", b"")
         body = (sentence + "\n").encode() if is_page else json.dumps({"error": sentence}).encode()
         kind = b"text/plain; charset=utf-8" if is_page else b"application/json"
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), (b"connection", b"close")]
         await self._send_on({"type": "http.response.start", "status": status, "headers": headers})
         await self._send_on({"type": "http.response.body", "body": body})
+
+
+async def _drain(receive: Receive) -> None:
+    """Read the rest of a body, within bounds."""
+    left = DRAINED_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_S):
+            message = await receive()
+            while message.get("more_body") and left > 0:
+                left -= len(message.get("body", b""))
+                message = await receive()
 
 
 def _is_ip_address(name: str) -> bool:

@@ -159,7 +159,23 @@ def test_a_large_body_is_refused_by_its_length_and_by_its_bytes(running: WebServ
         chunked.sendall(
             b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + b"400\r\n" + b"x" * 1024 + b"\r\n"
         )
+        chunked.sendall(b"0\r\n\r\n")
         assert chunked.recv(12) == b"HTTP/1.1 413"
+
+
+def test_a_client_that_sends_all_of_a_large_body_first_reads_the_refusal(running: WebServer) -> None:
+    status, text = ask(running, "/echo", method="POST", body=b"x" * 5_000_000)
+    assert (status, json.loads(text)) == (413, {"error": "The request is too large: send at most 1000 bytes."})
+
+
+@pytest.mark.parametrize("rest", [b"ZZZ\r\n", b"5\r\nabc"])
+def test_a_broken_body_is_no_error_in_the_log(running: WebServer, rest: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_connection(("127.0.0.1", running.address.port), timeout=10) as broken:
+        broken.sendall(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + rest)
+        broken.shutdown(socket.SHUT_WR)
+        received(broken)
+    assert ask(running, "/thread")[0] == 200
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.expects_errors("a request failed unexpectedly: GET '/fail'")
