@@ -168,7 +168,13 @@ class RegistryMachine:
         if level == "NONE":
             return []
         compared = older if level.endswith("_TRANSITIVE") else older[-1:]
-        return differences(level, new, [(each.version, self.parser.parse_stored(each)) for each in compared])
+        parsed = [(each.version, self.parser.parse_stored(each)) for each in compared]
+        try:
+            return differences(level, new, parsed)
+        except refusals.InvalidSchema as error:
+            raise refusals.invalid_schema(error) from None
+        except RecursionError:
+            raise refusals.invalid_schema("it is nested too deeply to be compared with older versions") from None
 
     def _register(self, change: Register) -> RegistryOutcome:
         if not is_valid(change.subject):
@@ -191,6 +197,8 @@ class RegistryMachine:
             if change.version != version and mode != IMPORT:
                 raise refusals.invalid_schema("Version is not one more than previous version")
             version = change.version
+        if version > records.MOST_ID:
+            raise refusals.RegistryRefusal(422, f"The version {version} is too large: versions have 31 bits.")
         stored = Stored(subject, version, self._id_for(subject, schema, change.schema_id), schema)
         entries = *self._context_entries(subject), *self._superseded_versions(stored, versions), entry_of(stored)
         return RegistryOutcome(entries, registration_reply(stored))
@@ -200,7 +208,9 @@ class RegistryMachine:
         context = self.state.contexts.get(context_name)
         known = None if context is None else context.id_by_fingerprint.get(schema.fingerprint)
         if wanted < 0:
-            return known if known is not None else (0 if context is None else context.max_id) + 1
+            wanted = known if known is not None else (0 if context is None else context.max_id) + 1
+            if wanted <= records.MOST_ID:
+                return wanted
         if wanted > records.MOST_ID:
             raise refusals.RegistryRefusal(422, f"The id {wanted} is too large: ids have 31 bits.")
         if any(each.schema.fingerprint != schema.fingerprint for each in self.state.with_id(wanted, context_name)):

@@ -165,6 +165,31 @@ def test_references_in_a_circle_are_refused() -> None:
     assert registry.do(DeleteVersion("a", 1)) == 42206
 
 
+def stored_by_others(registry: Registry, schema_id: int, version: int, schema_type: str, text: str) -> None:
+    value = {"subject": "a", "version": version, "id": schema_id, "schemaType": schema_type, "schema": text}
+    registry.machine.apply(SchemaEntry(records.SCHEMA, "a", version, value))
+
+
+def test_a_stored_schema_that_cannot_be_compared_refuses_the_next() -> None:
+    registry = Registry()
+    stored_by_others(registry, 1, 1, "JSON", '{"$ref":"#"}')
+    assert registry.do(Register("a", SchemaText("JSON", '{"type":"object"}'))) == 42201
+    chain = {str(each): {"properties": {"x": {"$ref": f"#/definitions/{each + 1}"}}} for each in range(1000)}
+    text = json.dumps({"$ref": "#/definitions/0", "definitions": {**chain, "1000": {"type": "string"}}})
+    stored_by_others(registry, 2, 2, "JSON", text)
+    assert registry.do(Register("a", SchemaText("JSON", text.replace("string", "number")))) == 42201
+
+
+def test_no_id_or_version_is_given_that_no_registry_would_read() -> None:
+    registry = Registry()
+    stored_by_others(registry, records.MOST_ID, records.MOST_ID, "AVRO", '"int"')
+    assert registry.do(Register("b", schema('"string"'))) == 422
+    assert registry.do(Register("b", schema('"int"')))["id"] == records.MOST_ID
+    assert registry.do(Register("a", schema('"int"')))["version"] == records.MOST_ID
+    registry.do(SetConfig("a", {"compatibilityLevel": "NONE"}))
+    assert registry.do(Register("a", schema('"long"'))) == 422
+
+
 def test_levels_compare_with_one_version_or_with_all() -> None:
     registry = Registry()
     assert registry.do(Register("a", schema(record("x", optional=False))))["version"] == 1

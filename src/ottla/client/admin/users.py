@@ -18,6 +18,8 @@ from ottla.wire.errors import NONE, RESOURCE_NOT_FOUND
 
 DEFAULT_MECHANISM: Final = SHA_256.name
 DEFAULT_ITERATIONS: Final = LEAST_ITERATIONS
+_MOST_HASHED: Final = 1_000_000
+"""The most iterations that are computed: half a second of processor time."""
 _NAMES: Final = {algorithm.number: name for name, algorithm in ALGORITHMS.items()}
 
 Users = Mapping[str, Mapping[str, int]]
@@ -38,7 +40,8 @@ def set_passwords_request(
 
     Hashing takes some milliseconds of processor time for each.
     """
-    whole("iterations", iterations, 1)
+    if whole("iterations", iterations, 1) > _MOST_HASHED:  # brokers allow fewer, but would be asked only after the hashing
+        raise SettingError(f"iterations is at most {_MOST_HASHED}, not {iterations}: choose {LEAST_ITERATIONS} to 16384.")
     upsertions = []
     for user, password in passwords.items():
         for what, given in (("name", user), ("password", password)):

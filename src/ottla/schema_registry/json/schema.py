@@ -92,8 +92,11 @@ def parse(text: str, references: Mapping[str, str], is_new: bool) -> JsonSchema:
         schema = JsonSchema(given, {name: _json(each) for name, each in references.items()})
         if is_new:
             _check(given)
+        views = Views(schema.resolve)
         for base, reference in _references(given):
-            schema.resolve(base, reference)
+            base, found = schema.resolve(base, reference)
+            if is_new:
+                views.of(found, base)  # refuses references in a circle, which could be compared with no later version
     except RecursionError:
         raise InvalidSchema("it is nested too deeply") from None
     return schema

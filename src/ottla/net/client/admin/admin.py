@@ -591,8 +591,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     ) -> None:
         """Set a user's SCRAM password (KIP-554). The broker receives a salted hash, never the password.
 
-        Raises `SettingError` for a name or password that clients encode differently, and `BrokerError` for iterations outside 4096
-        to 16384.
+        Raises `SettingError` for a name or password that clients encode differently and for more than a million iterations, and
+        `BrokerError` for other iterations outside 4096 to 16384.
         """
         self._background.run(self._async.set_user_password(name, password, mechanism=mechanism, iterations=iterations))
 
