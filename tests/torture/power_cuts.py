@@ -25,7 +25,12 @@ LEAST_DISK_BYTES, ROOM = 512 << 20, 16
 
 
 def cut_power(disk: ForgetfulDisk, broker: BrokerProcess, choice: random.Random) -> int:
-    """Cut the power, and start the broker again."""
+    """Cut the power, and start the broker again.
+
+    The broker is paused first: a file system that is shut down may still report a sync under way as done, and no machine without
+    power could acknowledge that.
+    """
+    broker.pause()
     disk.cut_power()
     broker.kill()
     disk.restore_power()
