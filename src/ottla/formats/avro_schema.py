@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ottla.formats.errors import OptionError
+from ottla.schemas.avro_bounds import nested_part
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _SIMPLE: dict[str, pa.DataType] = {
@@ -76,6 +77,19 @@ class Avro:
             return None
         return nulls[0], self.branches[1 - nulls[0]]
 
+    def has_no_bytes(self) -> bool:
+        """Return whether a value is encoded as nothing."""
+        if self.kind == "record":
+            return all(each.has_no_bytes() for _, each in self.fields)
+        return self.kind == "null" or (self.kind == "fixed" and self.size <= 0)
+
+    def has_empty_items(self) -> bool:
+        """Return whether arrays within it have items that take no bytes."""
+        if self.kind == "array" and self.inner is not None and self.inner.has_no_bytes():
+            return True
+        inner = () if self.inner is None else (self.inner,)
+        return any(each.has_empty_items() for each in (*inner, *self.branches, *(each for _, each in self.fields)))
+
     def members(self) -> tuple[Avro, ...]:
         """Return the types of a union, without null, if the union needs several columns; else nothing."""
         types_left = tuple(each for each in self.branches if each.kind != "null")
@@ -95,7 +109,11 @@ class _NoAvro(Exception):
 def read(text: str, source: str) -> Avro:
     """Parse a schema from JSON. Raises `OptionError`; `source` is the option or the place that has the schema."""
     try:
-        return _node(json.loads(text), {}, "")
+        given = json.loads(text)
+        found = _node(given, {}, "")
+        if clause := nested_part([given]):
+            raise _NoAvro(clause)
+        return found
     except (_NoAvro, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise OptionError(f"{source} has no schema of Avro that can be read: {error}.") from None
 

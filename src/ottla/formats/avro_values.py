@@ -19,6 +19,7 @@ from ottla.formats.bulk import Misfit
 from ottla.formats.cursors import TOO_SHORT, CursorDecoder, Cursors, Ints, flatten, scatter
 from ottla.formats.decimals import LONGEST_BYTES, MOST_DIGITS, of_unscaled
 
+TOO_MANY = "it has more items than bytes"
 TOO_LARGE = "a decimal in it does not fit into its column"
 
 
@@ -32,8 +33,11 @@ class AvroDecoder(CursorDecoder):
         """
         super().__init__(kind)
         self._written, self._asked = written, asked or written
+        self._has_empty_items = written.has_empty_items()
 
     def _decode(self, cursors: Cursors) -> pa.Array:
+        if self._has_empty_items:
+            cursors.items_left = cursors.end - cursors.at
         made = _read(self._written, self._kind, cursors, self._asked)
         cursors.check_finished()
         return made
@@ -175,6 +179,10 @@ def _block_counts(block: Cursors) -> Ints:
     counts = numpy.abs(counts)
     if ((counts < 0) | (counts > block.end - block.at)).any():  # numpy's absolute value of -2^63 is negative
         raise Misfit(TOO_SHORT)  # an item has at least one byte
+    if block.items_left is not None:
+        block.items_left -= counts
+        if (block.items_left < 0).any():
+            raise Misfit(TOO_MANY)
     return counts
 
 

@@ -25,11 +25,16 @@ _FAILURES = (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError)
 
 @dataclass(slots=True, eq=False)
 class Cursors:
-    """A cursor for each of many byte strings in one buffer: its position (`at`), and the end of its string."""
+    """A cursor for each of many byte strings in one buffer: its position (`at`), and the end of its string.
+
+    `items_left` is the number of items that the string can still have. It is only kept if items can take no bytes; otherwise each
+    item has a byte of its own, and None is enough.
+    """
 
     data: npt.NDArray[numpy.uint8]
     at: Ints
     end: Ints
+    items_left: Ints | None = None
 
     @classmethod
     def over(cls, values: pa.Array) -> Cursors:
@@ -44,10 +49,12 @@ class Cursors:
 
     def of(self, rows: Ints) -> Cursors:
         """Return cursors for some of the rows. `copy_back` copies their new positions back."""
-        return Cursors(self.data, self.at[rows], self.end[rows])
+        return Cursors(self.data, self.at[rows], self.end[rows], None if self.items_left is None else self.items_left[rows])
 
     def copy_back(self, rows: Ints, others: Cursors) -> None:
         self.at[rows] = others.at
+        if self.items_left is not None and others.items_left is not None:
+            self.items_left[rows] = others.items_left
 
     def bytes(self) -> npt.NDArray[numpy.uint8]:
         """Return the next byte of each string."""

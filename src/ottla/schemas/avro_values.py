@@ -8,14 +8,20 @@ from io import BytesIO
 from typing import Any
 
 from ottla.errors import SettingError
+from ottla.schemas.avro_bounds import unbounded_part
 from ottla.schemas.json_values import parse_json
 from ottla.schemas.libraries import UnfitValue, first_line, library
 from ottla.schemas.schema import ValueSchema
 
 
 def avro_decoder(schema: ValueSchema) -> Callable[[bytes], object]:
-    """Return a function that decodes values of a schema. It raises `UnfitValue`. Raises `SettingError` for an invalid schema."""
+    """Return a function that decodes values of a schema. It raises `UnfitValue`.
+
+    Raises `SettingError` for an invalid schema, and for one by which a few bytes become a value of any size.
+    """
     fastavro, parsed = _parse(schema)
+    if clause := unbounded_part([json.loads(text) for text in schema.texts]):
+        raise SettingError(f"Values of {schema.where} cannot be decoded: {clause}; name another schema.")
 
     def decode(data: bytes) -> object:
         stream = BytesIO(data)

@@ -149,6 +149,25 @@ def test_an_array_that_claims_to_be_endless_is_a_bad_value() -> None:
 
 
 @pytest.mark.parametrize(
+    "items", ["null", {"type": "record", "name": "e", "fields": []}, {"type": "fixed", "name": "f", "size": 0}]
+)
+def test_a_value_does_not_have_more_items_than_bytes_if_they_take_none(items: object) -> None:
+    """Blocks, each of which is no longer than the bytes left, and arrays in arrays would multiply otherwise."""
+    array = {"type": "array", "items": items}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": array}, {"name": "n", "type": "int"}]}
+    few, many = b"\x04\x00\x02", b"\x08" * 8 + b"\x00\x02"
+    decoded = decode(schema, arrow_type("n INT"), pa.array([few, many], pa.binary()))
+    assert decoded.values.to_pylist() == [{"n": 1}, None]
+    assert decoded.wrong == {1: "it has more items than bytes"}
+    nested = {"type": "array", "items": array}
+    schema["fields"] = [{"name": "a", "type": nested}, {"name": "n", "type": "int"}]
+    decoded = decode(
+        schema, arrow_type("n INT"), pa.array([b"\x04" + b"\x04\x00" * 2 + b"\x00\x02", b"\x06" + b"\x06\x00" * 3 + b"\x00\x02"])
+    )
+    assert decoded.wrong == {1: "it has more items than bytes"}
+
+
+@pytest.mark.parametrize(
     ("field", "ddl", "why"),
     [
         ("carrier", "delay STRING, carrier INT", "UA"),

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.console.messages.avro_bounds import has_items_without_bytes
 from ottla.console.messages.contents import NO_SCHEMAS, LoadedSchema, Schemas
 from ottla.errors import KafkaError
 from ottla.inspection.filters import UNDECODED, Decode
 from ottla.schemas.frames import FRAME_BYTES, framed_id
 from ottla.schemas.libraries import UnfitValue
 from ottla.schemas.places import schema_place
-from ottla.schemas.schema import AVRO
 from ottla.schemas.values import decoder_of
 
 DEADLINE_S: Final = 3.0
@@ -75,8 +72,6 @@ class SchemaCache:
         schema = self._place.by_id(schema_id)
         if schema is None:
             return LoadedSchema("", None, "the registry does not have it")
-        if schema.format_name == AVRO and _is_unbounded(schema.texts):
-            return LoadedSchema("", None, "its arrays have items that take no bytes, of which there could be any number")
         return LoadedSchema(schema.format_name, decoder_of(schema))
 
     def _decode(self, data: bytes, topic: str) -> object:
@@ -84,13 +79,6 @@ class SchemaCache:
         schema_id = framed_id(data)
         known = None if schema_id is None else self._loaded.get(schema_id)
         return UNDECODED if known is None or known.decode is None else known.decode(data[FRAME_BYTES:])
-
-
-def _is_unbounded(texts: Iterable[bytes]) -> bool:
-    try:
-        return has_items_without_bytes([json.loads(text) for text in texts])
-    except (ValueError, RecursionError):
-        return False  # it is no schema, which `decoder_of` says
 
 
 def reasons(schemas: Mapping[int, LoadedSchema]) -> list[str]:
