@@ -56,22 +56,23 @@ class Console:
         for_program = raw_path == openapi.API or raw_path.startswith(openapi.API + "/")
         session: BrowserSession | None = None
         try:
-            session = self._session(request)
+            session = self._session(request, for_program=for_program)
             answer = await self._answer(request, session, raw_path, for_program=for_program)
         except (PageRefused, KafkaError) as error:
             answer = self._refusal(request, session, _refusal_of(error), for_program=for_program)
         if (
             session is not None
+            and session is not self.sessions.of_programs
             and request.cookies.get(COOKIE) != session.key
             and COOKIE not in answer.headers.get("set-cookie", "")
         ):
             self._set_cookie(request, answer, session)
         return answer
 
-    def _session(self, request: Request) -> BrowserSession | None:
+    def _session(self, request: Request, *, for_program: bool = False) -> BrowserSession | None:
         known = self.sessions.find(request.cookies.get(COOKIE))
         if known is None and not self._config.needs_login:
-            return self.sessions.begin()
+            return self.sessions.of_programs if for_program else self.sessions.begin()
         return known
 
     def _set_cookie(self, request: Request, answer: Response, session: BrowserSession) -> None:

@@ -20,7 +20,10 @@ from ottla.errors import KafkaError
 
 COOKIE = "ottla_console"
 MOST_SESSIONS = 2_000
-"""The number of sessions that are kept. Beyond it, the one that was unused for the longest time ends."""
+"""The number of sessions of each kind, with and without a login. Beyond it, the one that was unused for the longest time ends.
+
+A program without cookies begins a session with each request, which therefore ends no login, and a login ends no begun one.
+"""
 LASTS_S = 12 * 3600.0
 """The time, in s, after which an unused login ends."""
 LOGIN_S = 10.0
@@ -62,21 +65,27 @@ class BrowserSessions:
     def __init__(self, config: ConsoleConfig) -> None:
         self._config = config
         self._shared = None if config.needs_login else ClusterSession(config, config.client)
-        self._sessions: OrderedDict[str, BrowserSession] = OrderedDict()
+        self.of_programs = None if self._shared is None else BrowserSession(self._shared)
+        """The session of all programs without a cookie at a console without logins: they change nothing in it."""
+        self._anonymous: OrderedDict[str, BrowserSession] = OrderedDict()
+        self._users: OrderedDict[str, BrowserSession] = OrderedDict()
         self._ended: list[BrowserSession] = []
         """Sessions whose connections are still to be closed."""
         self._logins = asyncio.Semaphore(LOGINS_AT_ONCE)
 
+    def __len__(self) -> int:
+        return len(self._anonymous) + len(self._users)
+
     def find(self, key: str | None) -> BrowserSession | None:
         """Return the session of a cookie's value, None for an unknown or an expired one."""
-        session = self._sessions.get(key or "")
+        session = self._users.get(key or "") or self._anonymous.get(key or "")
         if session is None:
             return None
         if time.monotonic() - session.last_use_s > LASTS_S:
             self._drop(session)
             return None
         session.last_use_s = time.monotonic()
-        self._sessions.move_to_end(session.key)
+        self._kind_of(session).move_to_end(session.key)
         return session
 
     def begin(self) -> BrowserSession:
@@ -93,7 +102,9 @@ class BrowserSessions:
                 await cluster.close()
                 raise
         log.info("%s logged in", name or mechanism)
-        return self._add(BrowserSession(cluster, name or "a token"))
+        session = self._add(BrowserSession(cluster, name or "a token"))
+        await self._close_ended()
+        return session
 
     async def end(self, session: BrowserSession) -> None:
         """End a session, and close the connections of its user."""
@@ -102,7 +113,7 @@ class BrowserSessions:
 
     async def tidy(self) -> None:
         """Close the connections that nobody uses, and end the sessions beyond the limits."""
-        for session in list(self._sessions.values()):
+        for session in [*self._anonymous.values(), *self._users.values()]:
             if time.monotonic() - session.last_use_s > LASTS_S:
                 self._drop(session)
         await self._close_ended()
@@ -114,12 +125,13 @@ class BrowserSessions:
         """Close all connections."""
         for cluster in list(self._clusters()):
             await cluster.end()
-        self._sessions.clear()
+        self._anonymous.clear()
+        self._users.clear()
         await self._close_ended()
 
     def _drop(self, session: BrowserSession) -> None:
         session.has_ended = True
-        self._sessions.pop(session.key, None)
+        self._kind_of(session).pop(session.key, None)
         if session.cluster is not None and session.cluster is not self._shared:
             self._ended.append(session)
 
@@ -129,17 +141,19 @@ class BrowserSessions:
             if session.cluster is not None:
                 await session.cluster.end()
 
+    def _kind_of(self, session: BrowserSession) -> OrderedDict[str, BrowserSession]:
+        return self._users if session.user else self._anonymous
+
     def _add(self, session: BrowserSession) -> BrowserSession:
-        self._sessions[session.key] = session
-        while len(self._sessions) > MOST_SESSIONS:
-            # An anonymous session costs its browser nothing; a login is worth more.
-            oldest = next((each for each in self._sessions.values() if not each.user), next(iter(self._sessions.values())))
-            self._drop(oldest)
+        same_kind = self._kind_of(session)
+        same_kind[session.key] = session
+        while len(same_kind) > MOST_SESSIONS:
+            self._drop(next(iter(same_kind.values())))
         return session
 
     def _clusters(self) -> Iterator[ClusterSession]:
         if self._shared is not None:
             yield self._shared
-        for session in self._sessions.values():
-            if session.cluster is not None and session.cluster is not self._shared:
+        for session in self._users.values():
+            if session.cluster is not None:
                 yield session.cluster
