@@ -61,8 +61,10 @@ def fresh_options() -> RegistryOptions:
 
 
 @contextmanager
-def instance(address: str, options: RegistryOptions | None = None, **listen: Any) -> Iterator[Instance]:
+def instance(
+    address: str, options: RegistryOptions | None = None, *, login: Mapping[str, str] = {}, **listen: Any
+) -> Iterator[Instance]:
     """Return a context manager with an instance on the cluster at `address`."""
     wanted = ListenOptions(WebAddress("127.0.0.1", 0), **listen)
-    with SchemaRegistryInstance({"bootstrap_servers": address}, wanted, options or fresh_options()) as running:
+    with SchemaRegistryInstance({"bootstrap_servers": address, **login}, wanted, options or fresh_options()) as running:
         yield Instance(running.server.url)

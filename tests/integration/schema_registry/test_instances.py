@@ -23,6 +23,7 @@ import pytest
 import trustme
 
 import ottla
+from ottla.client.admin.acls import AclRule
 from ottla.errors import SettingError
 from ottla.schema_registry.server.registry import RegistryOptions
 from ottla.web.server import TlsFiles
@@ -46,6 +47,25 @@ def test_a_restart_reads_all_again() -> None:
             after = [registry.ask("GET", path)[:2] for path in ("/schemas?deleted=true", "/config/b", "/mode/b", "/contexts")]
             assert after == before
             assert registry.register("a", '"double"')["id"] == 3
+
+
+def test_a_user_needs_rights_to_use_the_topic_and_no_others() -> None:
+    options = fresh_options()
+    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    alice = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "a"}
+    with (
+        ottla.Broker(users={"root": "r", "alice": "a"}, authorizer_class_name=authorizer, super_users="User:root") as broker,
+        ottla.Admin(
+            broker.address, security_protocol="SASL_PLAINTEXT", sasl_mechanism="PLAIN", sasl_username="root", sasl_password="r"
+        ) as admin,
+    ):
+        with pytest.raises(ottla.BrokerError, match="TOPIC_AUTHORIZATION_FAILED"), instance(broker.address, options, login=alice):
+            pass
+        admin.create_topic(options.topic, 1, configs={"cleanup.policy": "compact"})
+        rights = [(each, "topic", options.topic) for each in ("read", "write", "describe")]
+        admin.create_acls([AclRule("User:alice", *each) for each in (*rights, ("read", "group", options.group))])
+        with instance(broker.address, options, login=alice) as registry:
+            assert registry.register("a", '"int"')["id"] == 1
 
 
 def test_two_instances_have_one_leader_and_one_state() -> None:

@@ -81,18 +81,29 @@ class SchemaStore:
     async def _create_topic(self, admin: AsyncAdmin) -> None:
         description = await admin.describe_cluster()
         self.cluster_id = description.cluster_id or ""
+        refusal = None
         try:
             await admin.create_topic(self._topic, 1, min(MOST_REPLICAS, len(description.nodes)), {"cleanup.policy": "compact"})
             log.info("created the topic %s", self._topic)
         except BrokerError as error:
-            if error.code != codes.TOPIC_ALREADY_EXISTS:
+            if error.code not in (codes.TOPIC_ALREADY_EXISTS, codes.TOPIC_AUTHORIZATION_FAILED):
                 raise
-        found = (await admin.describe_topics(self._topic))[self._topic]
+            refusal = error if error.code == codes.TOPIC_AUTHORIZATION_FAILED else None  # a topic that exists will do
+        try:
+            found = (await admin.describe_topics(self._topic))[self._topic]
+        except BrokerError as error:
+            raise refusal or error from None
         if len(found.partitions) != 1:
             raise SettingError(
                 f"Topic {self._topic} has {len(found.partitions)} partitions, and a schema registry needs one: name another topic."
             )
-        configs = await admin.describe_configs(ConfigResource.topic(self._topic))
+        try:
+            configs = await admin.describe_configs(ConfigResource.topic(self._topic))
+        except BrokerError as error:
+            if error.code != codes.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            log.info("topic %s: the user may not read its settings; cleanup.policy has to be compact", self._topic)
+            return
         policy = configs["cleanup.policy"].value
         if policy != "compact":
             log.warning("topic %s has cleanup.policy=%s, by which schemas can get lost: set it to compact", self._topic, policy)
