@@ -49,7 +49,7 @@ DRAIN_S = 5
 """The bytes and the time, in s, that the rest of a refused body is read for: a client reads the refusal only when all is sent."""
 
 
-class _ClientGone(Exception):
+class _Disconnected(Exception):
     """The connection can take no response: the client has left, or has sent something that is not HTTP."""
 
 
@@ -82,7 +82,7 @@ class RequestGuard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        with suppress(_ClientGone, ClientDisconnect):
+        with suppress(_Disconnected, ClientDisconnect):
             await self._answer(scope, receive, _Response(send))
 
     async def _answer(self, scope: Scope, receive: Receive, response: _Response) -> None:
@@ -90,7 +90,7 @@ class RequestGuard:
             self._check(scope)
             await self._app(scope, self._limit_body(receive), response.send)
             await response.release()
-        except (_ClientGone, ClientDisconnect):
+        except (_Disconnected, ClientDisconnect):
             raise
         except _Refused as refused:
             if refused.status == TOO_LARGE:
@@ -171,7 +171,7 @@ class _Response:
         try:
             await self._send(message)
         except Exception as error:  # of the connection: the application is not running here
-            raise _ClientGone from error
+            raise _Disconnected from error
 
     async def refuse(self, status: int, sentence: str, scope: Scope) -> None:
         """Answer with a sentence: as JSON, unless the client prefers pages. A response that has begun is cut off."""
