@@ -300,9 +300,14 @@ def make_app(config: ConsoleConfig) -> Starlette:
         Mount("/static", StaticFiles(directory=STATIC)),
         Route("/{path:path}", console.serve, methods=["GET", "POST"]),
     ]
-    app = Starlette(routes=routes, lifespan=lifespan)
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={405: _refuse_method})
     app.state.console = console
     return app
+
+
+async def _refuse_method(request: Request, error: Exception) -> Response:
+    refusal = f"The console answers GET and POST, not {request.method}: read /api/openapi.json."
+    return JSONResponse({"error": refusal}, 405, getattr(error, "headers", None))
 
 
 def _find_page(path: str) -> tuple[Page, dict[str, str]]:

@@ -108,6 +108,12 @@ def test_no_path_leads_to_other_files(client: httpx.Client, url: str, path: str)
     assert "import" not in answer.text
 
 
+def test_a_method_that_the_console_does_not_have_is_refused_as_json(client: httpx.Client) -> None:
+    answer = client.delete("/api/topics/flights")
+    assert answer.status_code == 405
+    assert answer.json() == {"error": "The console answers GET and POST, not DELETE: read /api/openapi.json."}
+
+
 def test_a_topic_is_created_changed_and_deleted_by_forms(client: httpx.Client, broker: ottla.Broker) -> None:
     made = post(client, "/topics", "/topics", name="forms", partitions="2", configs="retention.ms=1000\ncleanup.policy=compact")
     assert made.url.path == "/topics/forms"
