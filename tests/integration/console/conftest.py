@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 
+import httpx
 import pytest
 
 import ottla
@@ -14,11 +17,20 @@ from ottla.web.guard import RequestGuard, hosts_of
 from ottla.web.server import WebServer
 
 ANY_PORT = WebAddress("127.0.0.1", 0)
+TOKEN = re.compile(r'name="token" value="([^"]+)"')
+"""The token of a form, without which a post is refused."""
 
 
 def console_server(config: ConsoleConfig) -> WebServer:
     """Return a console as the command serves it, not started yet."""
     return WebServer(RequestGuard(make_app(config), hosts=hosts_of(ANY_PORT)), ANY_PORT, name="console")
+
+
+@contextmanager
+def console_client(config: ConsoleConfig) -> Iterator[httpx.Client]:
+    """Run a console, and return a context manager with a visitor of it, who keeps cookies."""
+    with console_server(config) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+        yield client
 
 
 @pytest.fixture(scope="module")

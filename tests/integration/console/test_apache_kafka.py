@@ -15,7 +15,7 @@ from ottla.console.config import ConsoleConfig
 from ottla.console.openapi import json_path
 from tests.helps.clusters import HelpCluster, apache_kafka, old_kafka
 from tests.integration.console.browser import CHROMIUM, chromium, opened, violations
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 from tests.integration.console.test_pages import SIMPLE, call, path_with_names
 from tests.support.waiting import eventually
 
@@ -56,10 +56,7 @@ def check_pages(client: httpx.Client) -> dict[str, Any]:
 @pytest.mark.full(seconds=40)
 def test_every_page_is_there_on_apache_kafka(today: HelpCluster) -> None:
     fill(today)
-    with (
-        console_server(ConsoleConfig({"bootstrap_servers": today.address})) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
-    ):
+    with console_client(ConsoleConfig({"bootstrap_servers": today.address})) as client:
         eventually(lambda: client.get("/api/topics").json()["topics"][0]["lag"], what="the first samples")
         found = check_pages(client)
         (topic,) = found["/topics"]["topics"]
@@ -81,10 +78,9 @@ def test_every_page_is_there_on_apache_kafka(today: HelpCluster) -> None:
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_a_browser_shows_apache_kafka_without_barriers(today: HelpCluster) -> None:
     with (
-        console_server(ConsoleConfig({"bootstrap_servers": today.address})) as server,
-        httpx.Client(base_url=server.url, timeout=60) as client,
+        console_client(ConsoleConfig({"bootstrap_servers": today.address})) as client,
         chromium() as browser,
-        opened(browser, server.url) as page,
+        opened(browser, str(client.base_url)) as page,
     ):
         if not client.get("/api/topics?q=flights").json()["topics"]:
             call(client, "/topics", name="flights", partitions=3)
@@ -97,7 +93,7 @@ def test_a_browser_shows_apache_kafka_without_barriers(today: HelpCluster) -> No
 def test_a_user_of_apache_kafka_logs_in(today: HelpCluster) -> None:
     secured = dict(today.secured)
     name, password, mechanism = (secured.pop(f"sasl_{each}") for each in ("username", "password", "mechanism"))
-    with console_server(ConsoleConfig(secured)) as server, httpx.Client(base_url=server.url, timeout=60) as client:
+    with console_client(ConsoleConfig(secured)) as client:
         wrong = client.post("/api/login", json={"mechanism": mechanism, "name": name, "password": "wrong"})
         assert wrong.status_code == 401
         assert client.post("/api/login", json={"mechanism": mechanism, "name": name, "password": password}).status_code == 200
@@ -107,10 +103,9 @@ def test_a_user_of_apache_kafka_logs_in(today: HelpCluster) -> None:
 @pytest.mark.full(seconds=40)
 @pytest.mark.parametrize("release", OLD)
 def test_every_page_is_there_on_older_releases(release: str, tmp_path: Path) -> None:
-    with old_kafka(release, tmp_path) as cluster, console_server(ConsoleConfig({"bootstrap_servers": cluster.address})) as server:
+    with old_kafka(release, tmp_path) as cluster, console_client(ConsoleConfig({"bootstrap_servers": cluster.address})) as client:
         fill(cluster)
-        with httpx.Client(base_url=server.url, timeout=60) as client:
-            found = check_pages(client)
+        found = check_pages(client)
         assert found["/brokers"]["brokers"][0]["answers"] is True
         assert "flights" in [each["name"] for each in found["/topics"]["topics"]]
         if cluster.release < (2, 7):

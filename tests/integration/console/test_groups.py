@@ -11,7 +11,7 @@ import pytest
 
 import ottla
 from ottla.console.config import ConsoleConfig
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def broker() -> Iterator[ottla.Broker]:
 @pytest.fixture(scope="module")
 def client(broker: ottla.Broker) -> Iterator[httpx.Client]:
     config = ConsoleConfig({"bootstrap_servers": broker.address})
-    with console_server(config) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+    with console_client(config) as client:
         client.get("/")
         yield client
 

@@ -21,7 +21,7 @@ from ottla.console.live import LiveStreams, ViewedPage
 from ottla.console.renderer import TOKEN
 from ottla.console.sessions import BrowserSession
 from ottla.testing import BrokerProcess, Cluster
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 from tests.support.waiting import eventually
 
 CONFIG = ConsoleConfig({"bootstrap_servers": "127.0.0.1:1"})
@@ -59,8 +59,7 @@ def test_a_page_follows_what_happens(broker: ottla.Broker, url: str) -> None:
 def test_a_killed_broker_is_shown_and_the_page_recovers(tmp_path: Path) -> None:
     with (
         BrokerProcess(tmp_path) as process,
-        console_server(ConsoleConfig({"bootstrap_servers": process.address})) as server,
-        httpx.Client(base_url=server.url, timeout=30) as client,
+        console_client(ConsoleConfig({"bootstrap_servers": process.address})) as client,
         events(client, "/") as found,
     ):
         read_until(found, "brokers", lambda html: '<span class="good">answers</span>' in html)
@@ -90,7 +89,7 @@ def test_only_live_pages_have_streams(url: str, path: str, status: int) -> None:
 def test_a_browser_has_a_limited_number_of_streams(broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MOST_OF_SESSION", 2)
     config = ConsoleConfig({"bootstrap_servers": broker.address})
-    with console_server(config) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+    with console_client(config) as client:
         client.get("/")
         with events(client, "/") as one:
             with events(client, "/topics") as two:
@@ -183,8 +182,7 @@ def test_a_stream_ends_with_its_session() -> None:
 def test_only_the_broker_that_is_frozen_is_silent() -> None:
     with (
         Cluster(brokers=3) as cluster,
-        console_server(ConsoleConfig({"bootstrap_servers": cluster.address})) as server,
-        httpx.Client(base_url=server.url, timeout=30) as client,
+        console_client(ConsoleConfig({"bootstrap_servers": cluster.address})) as client,
     ):
 
         def answering() -> list[int]:

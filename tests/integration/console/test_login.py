@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import httpx
@@ -10,10 +9,9 @@ import pytest
 
 import ottla
 from ottla.console.config import ConsoleConfig
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import TOKEN, console_server
 
 SECRET = "a-very-secret-word"
-TOKEN = re.compile(r'name="token" value="([^"]+)"')
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import subprocess
 import sys
 import time
@@ -18,12 +17,11 @@ import pytest
 
 import ottla
 from ottla.console.config import ConsoleConfig
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import TOKEN, console_client
 
 COUNT = 3_000
 BASE_MS = int(time.time() * 1000) - 3_600_000
 """The time of the first number: recent, since retention deletes older messages."""
-TOKEN = re.compile(r'name="token" value="([^"]+)"')
 PAYLOADS = [
     "<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "'-alert(1)-'", "<svg/onload=alert(1)>", "</pre><script>",
     "{{7*7}}", "{% raw %}", "${7*7}", "javascript:alert(1)", "<!--", "]]>", "&lt;script&gt;", "%3Cscript%3E", "\u202e<b>",
@@ -63,7 +61,7 @@ def broker() -> Iterator[ottla.Broker]:
 @pytest.fixture(scope="module")
 def client(broker: ottla.Broker) -> Iterator[httpx.Client]:
     config = ConsoleConfig({"bootstrap_servers": broker.address})
-    with console_server(config) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+    with console_client(config) as client:
         client.get("/")  # begins the session, which keeps searches
         yield client
 

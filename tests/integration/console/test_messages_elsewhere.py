@@ -14,16 +14,13 @@ import pytest
 import ottla
 from ottla.console.config import ConsoleConfig
 from ottla.testing import BrokerProcess
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 from tests.support.peers import start_peer
 
 
 @contextmanager
 def console_of(address: str) -> Iterator[httpx.Client]:
-    with (
-        console_server(ConsoleConfig({"bootstrap_servers": address})) as server,
-        httpx.Client(base_url=server.url, timeout=30) as client,
-    ):
+    with console_client(ConsoleConfig({"bootstrap_servers": address})) as client:
         client.get("/")
         yield client
 

@@ -16,10 +16,9 @@ import ottla
 from ottla.console.config import ConsoleConfig
 from ottla.console.openapi import json_path
 from ottla.console.pages import ACTIONS, PAGES
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import TOKEN, console_client
 from tests.support.waiting import eventually
 
-TOKEN = re.compile(r'name="token" value="([^"]+)"')
 NAMES = {"topic": "flights", "node_id": "1"}
 SIMPLE = [page for page in PAGES if set(re.findall(r"{(\w+)}", page.path)) <= NAMES.keys() and page.path != "/schemas"]
 
@@ -213,7 +212,7 @@ def test_what_was_created_elsewhere_appears(client: httpx.Client, broker: ottla.
 
 def test_a_read_only_console_changes_nothing(broker: ottla.Broker) -> None:
     config = ConsoleConfig({"bootstrap_servers": broker.address}, read_only=True)
-    with console_server(config) as server, httpx.Client(base_url=server.url) as client:
+    with console_client(config) as client:
         for action in ACTIONS:
             path = re.sub(r"{(\w+)}", "1", action.path)
             refused = client.post(f"/api{path}", json={})

@@ -13,7 +13,7 @@ import pytest
 import ottla
 from ottla.console.config import ConsoleConfig
 from ottla.schemas.frames import frame
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 
 FLIGHT = {"type": "record", "name": "Flight", "fields": [{"name": "to", "type": "string"}, {"name": "late", "type": "int"}]}
 BOMB = {"type": "array", "items": "null"}
@@ -40,7 +40,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
             producer.send("flights", value=frame(77) + b"x")
             producer.send("flights", value=b'{"late": 3}')
         config = ConsoleConfig({"bootstrap_servers": broker.address}, schema_registry=str(home))
-        with console_server(config) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+        with console_client(config) as client:
             client.get("/")
             yield client
 

@@ -12,7 +12,7 @@ import pytest
 
 import ottla
 from ottla.console.config import ConsoleConfig
-from tests.integration.console.conftest import console_server
+from tests.integration.console.conftest import console_client
 from tests.integration.schema_registry.instances import instance
 
 METADATA = "00000019000300010000000700026d65000000010007666c6967687473"
@@ -80,7 +80,7 @@ def with_registry(broker: ottla.Broker) -> Iterator[httpx.Client]:
         assert registry.ask("PUT", "/config/flights-value", {"compatibility": "FULL"}, login)[0] == 200
         url = registry.url.replace("http://", "http://user:hidden-word@")
         config = ConsoleConfig({"bootstrap_servers": "127.0.0.1:1"}, schema_registry=url)
-        with console_server(config) as server, httpx.Client(base_url=server.url, timeout=20) as client:
+        with console_client(config) as client:
             yield client
 
 
@@ -111,8 +111,8 @@ def test_a_hostile_subject_and_its_schema_are_text(with_registry: httpx.Client) 
 
 def test_a_registry_that_is_not_there_is_one_sentence() -> None:
     config = ConsoleConfig({"bootstrap_servers": "127.0.0.1:1"}, schema_registry="http://user:hidden-word@127.0.0.1:1")
-    with console_server(config) as server:
-        found = httpx.get(f"{server.url}/api/schemas", timeout=20).json()
+    with console_client(config) as client:
+        found = client.get("/api/schemas").json()
         assert "does not answer" in found["trouble"]
         assert "hidden-word" not in found["trouble"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import socket
 import subprocess
@@ -21,10 +20,12 @@ from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.testing import BrokerProcess
 from ottla.web.address import WebAddress
 from ottla.web.server import WebServer
+from tests.support.http_answers import request
 from tests.support.waiting import eventually
 
 pytest.importorskip("prometheus_client")
 HERE = "127.0.0.1:0"
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +40,13 @@ def url(broker: ottla.Broker) -> Iterator[str]:
         yield server.url
 
 
-def get(url: str, path: str, **headers: str) -> tuple[int, dict[str, str], str]:
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    try:
-        connection.request("GET", path, headers={name.replace("_", "-"): value for name, value in headers.items()})
-        response = connection.getresponse()
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, response.read().decode()
-    finally:
-        connection.close()
-
-
 def test_metrics_are_text_of_prometheus_that_its_parser_reads(broker: ottla.Broker, url: str) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
     with ottla.Producer(broker.address) as producer:
         producer.send("shown", value=b"1").result(30)
-    eventually(lambda: '{topic="shown"}' in get(url, "/metrics")[2])  # a snapshot is shared for half a second
-    status, headers, text = get(url, "/metrics")
+    eventually(lambda: '{topic="shown"}' in request(url, "/metrics").text)  # a snapshot is shared for half a second
+    status, headers, text = request(url, "/metrics")
     assert (status, headers["content-type"]) == (200, "text/plain; version=0.0.4; charset=utf-8")
     families = {each.name: each for each in text_string_to_metric_families(text)}
     (messages,) = [
@@ -77,7 +68,7 @@ def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Bro
         admin.alter_group_offsets(group, {("named", 0): 1})
 
     def groups() -> set[str]:
-        families = text_string_to_metric_families(get(url, "/metrics")[2])
+        families = text_string_to_metric_families(request(url, "/metrics").text)
         return {sample.labels.get("consumergroup", "") for family in families for sample in family.samples}
 
     eventually(lambda: group in groups())
@@ -85,7 +76,7 @@ def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Bro
 
 def test_all_that_ask_at_the_same_time_are_answered(url: str) -> None:
     with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(lambda _: get(url, "/metrics"), range(60)))
+        answers = list(pool.map(lambda _: request(url, "/metrics"), range(60)))
     assert {status for status, _, _ in answers} == {200}
     assert all(int(headers["content-length"]) == len(text.encode()) for _, headers, text in answers)
 
@@ -93,23 +84,25 @@ def test_all_that_ask_at_the_same_time_are_answered(url: str) -> None:
 def test_a_client_that_prefers_openmetrics_gets_it(url: str) -> None:
     from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-    status, headers, text = get(url, "/metrics", Accept="application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    status, headers, text = request(
+        url, "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+    )
     assert (status, headers["content-type"]) == (200, "application/openmetrics-text; version=1.0.0; charset=utf-8")
     assert len(list(text_string_to_metric_families(text))) > 40  # type: ignore[no-untyped-call]  # prometheus_client has no annotation there
 
 
 def test_health_and_readiness_are_json(url: str) -> None:
-    status, _, text = get(url, "/health")
+    status, _, text = request(url, "/health")
     assert (status, json.loads(text)["status"]) == (200, "up")
-    status, _, text = get(url, "/ready")
-    found = json.loads(text)
+    answer = request(url, "/ready")
+    status, found = answer.status, answer.json()
     assert (status, found["status"], found["offline"]) == (200, "ready", [])
-    assert get(url, "/")[0] == 200
-    assert get(url, "/other")[0] == 404
+    assert request(url, "/").status == 200
+    assert request(url, "/other").status == 404
 
 
 def test_a_page_of_another_site_cannot_read_metrics_by_a_name_that_leads_here(url: str) -> None:
-    assert get(url, "/metrics", Host="evil.example")[0] == 421
+    assert request(url, "/metrics", headers={"Host": "evil.example"}).status == 421
 
 
 def test_a_broker_with_an_offline_partition_is_not_ready_and_names_it(broker: ottla.Broker, url: str) -> None:
@@ -121,14 +114,14 @@ def test_a_broker_with_an_offline_partition_is_not_ready_and_names_it(broker: ot
     assert partition is not None
     running.server._loop.call_soon_threadsafe(partition.fail_offline, "a test")
     eventually(lambda: partition.offline is not None)
-    status, _, text = get(url, "/ready")
-    found = json.loads(text)
+    answer = request(url, "/ready")
+    status, found = answer.status, answer.json()
     assert (status, found["status"], found["offline"]) == (503, "not ready", ["broken-0"])
     assert "1 partitions are offline, such as broken-0" in found["reasons"][0]
-    eventually(lambda: "kafka_server_replicamanager_offlinereplicacount 1\n" in get(url, "/metrics")[2])
+    eventually(lambda: "kafka_server_replicamanager_offlinereplicacount 1\n" in request(url, "/metrics").text)
     with ottla.Admin(broker.address) as admin:
         admin.delete_topics("broken")
-    eventually(lambda: get(url, "/ready")[0] == 200)
+    eventually(lambda: request(url, "/ready").status == 200)
 
 
 class Silent:
@@ -156,7 +149,7 @@ def test_a_broker_that_does_not_answer_costs_one_sentence(path: str, failure: Ex
 
     pages = MonitoringPages(Silent(failure), patience_s=0.1, answer_s=0.1)  # type: ignore[arg-type]  # the same three methods
     with WebServer(Starlette(routes=pages.routes()), WebAddress("127.0.0.1", 0), name="metrics server") as server:
-        status, _, text = get(server.url, path)
+        status, _, text = request(server.url, path)
     assert status == 503
     assert sentence in text
 
@@ -166,9 +159,9 @@ def test_a_stopped_broker_leaves_a_server_that_says_so() -> None:
     with broker:
         server = MetricsServer(broker, HERE)
         server.__enter__()
-        assert get(server.url, "/health")[0] == 200
+        assert request(server.url, "/health").status == 200
     try:
-        assert get(server.url, "/health")[0] == 503
+        assert request(server.url, "/health").status == 503
     finally:
         server.__exit__(None, None, None)
 
@@ -179,15 +172,15 @@ def test_serve_shows_metrics_and_stops_cleanly(tmp_path: Path) -> None:
     with BrokerProcess(str(tmp_path / "data"), arguments=("--metrics", f"127.0.0.1:{port}")) as process:
         url = f"http://127.0.0.1:{port}"
         assert eventually(lambda: is_there(url))
-        assert get(url, "/ready")[0] == 200
-        assert "kafka_controller_kafkacontroller_activecontrollercount 1" in get(url, "/metrics")[2]
+        assert request(url, "/ready").status == 200
+        assert "kafka_controller_kafkacontroller_activecontrollercount 1" in request(url, "/metrics").text
         process.stop()
         assert not is_there(url)
 
 
 def is_there(url: str) -> bool:
     try:
-        return get(url, "/health")[0] == 200
+        return request(url, "/health").status == 200
     except ConnectionRefusedError:
         return False
 

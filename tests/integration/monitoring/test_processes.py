@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import signal
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.http_answers import request
 from tests.support.waiting import eventually
 
 pytest.importorskip("prometheus_client")
@@ -32,15 +32,11 @@ def ports_in_a_row() -> int:
 
 def read(port: int, path: str) -> str:
     """Return a page, empty while nobody answers or the answer is an error."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        return answer.read().decode() if answer.status == 200 else ""
+        answer = request(f"http://127.0.0.1:{port}", path)
     except ConnectionRefusedError:
         return ""
-    finally:
-        connection.close()
+    return answer.text if answer.status == 200 else ""
 
 
 @pytest.mark.full(seconds=5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import shutil
 import socket
@@ -18,6 +17,7 @@ import pytest
 
 import ottla
 from ottla.monitoring.server import MetricsServer
+from tests.support.http_answers import request
 from tests.support.waiting import eventually
 from tools.grafana_board import ROWS
 
@@ -60,14 +60,10 @@ def prometheus(directory: Path, target: str) -> Iterator[str]:
 
 def ask(address: str, path: str, **parameters: str) -> Any:
     """Return the data of an answer of Prometheus's API; None while it does not answer."""
-    connection = http.client.HTTPConnection(address, timeout=30)
     try:
-        connection.request("GET", f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}")
-        answer = json.loads(connection.getresponse().read())
+        answer = request(f"http://{address}", f"/api/v1/{path}?{urllib.parse.urlencode(parameters)}").json()
     except (ConnectionRefusedError, json.JSONDecodeError):
         return None
-    finally:
-        connection.close()
     assert answer["status"] == "success", answer
     return answer["data"]
 
@@ -141,10 +137,7 @@ def test_promtool_reads_the_text_and_warns_only_of_names_that_kafka_has(tmp_path
     with ottla.Broker(ottla_metrics_enable=True) as broker, MetricsServer(broker, "127.0.0.1:0") as server:
         with ottla.Producer(broker.address) as producer:
             producer.send("checked", value=b"1").result(30)
-        connection = http.client.HTTPConnection(server.url.removeprefix("http://"), timeout=30)
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read()
-        connection.close()
-    checked = subprocess.run((PROMTOOL, "check", "metrics"), input=text, capture_output=True, timeout=60, check=False)
+        text = request(server.url, "/metrics").text
+    checked = subprocess.run((PROMTOOL, "check", "metrics"), input=text.encode(), capture_output=True, timeout=60, check=False)
     warnings = [line for line in checked.stderr.decode().splitlines() if not line.startswith("kafka_")]
     assert (warnings, checked.returncode) in (([], 0), ([], 3))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 from ottla.schema_registry.server.instance import ListenOptions, SchemaRegistryInstance
 from ottla.schema_registry.server.registry import RegistryOptions
 from ottla.web.address import WebAddress
+from tests.support.http_answers import request
 
 JSON = {"Content-Type": "application/json"}
 _numbers = itertools.count(1)
@@ -28,24 +27,15 @@ class Instance:
         self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any, Mapping[str, str]]:
         """Send a request; return the status, the JSON of the answer, and its headers."""
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=30)
-        try:
-            data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
-            connection.request(method, path, data, {"Content-Type": "application/vnd.schemaregistry.v1+json", **(headers or {})})
-            answer = connection.getresponse()
-            text = answer.read()
-            return answer.status, json.loads(text) if text else None, dict(answer.headers.items())
-        finally:
-            connection.close()
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        wanted = {"Content-Type": "application/vnd.schemaregistry.v1+json", **(headers or {})}
+        answer = request(self.url, path, method=method, body=data, headers=wanted)
+        return answer.status, answer.json(), answer.headers
 
     def status(self, method: str, path: str, body: object) -> int:
         """Send a request; return the status of its answer."""
-        connection = http.client.HTTPConnection(urllib.parse.urlsplit(self.url).netloc, timeout=30)
-        try:
-            connection.request(method, path, None if body is None else json.dumps(body).encode(), JSON)
-            return connection.getresponse().status
-        finally:
-            connection.close()
+        data = None if body is None else json.dumps(body).encode()
+        return request(self.url, path, method=method, body=data, headers=JSON).status
 
     def register(self, subject: str, text: str, **more: object) -> Any:
         """Register a schema, and return the answer."""

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,8 @@ from ottla.client.admin.acls import AclRule
 from ottla.errors import SettingError
 from ottla.schema_registry.server.registry import RegistryOptions
 from ottla.web.server import TlsFiles
-from tests.integration.schema_registry.instances import Instance, fresh_options, instance
+from tests.integration.schema_registry.instances import JSON, Instance, fresh_options, instance
+from tests.support.http_answers import request
 
 RECORD = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}
 
@@ -249,11 +249,9 @@ def test_instances_forward_changes_over_tls(tmp_path: Path) -> None:
         instance(broker.address, options, tls=tls) as two,
     ):
         for number, each in enumerate((one, two), 1):
-            request = urllib.request.Request(
-                f"{each.url}/subjects/s{number}/versions", b'{"schema": "\\"int\\""}', {"Content-Type": "application/json"}
-            )
-            with urllib.request.urlopen(request, context=context, timeout=20) as answer:
-                assert json.load(answer)["id"] == 1
+            path, body = f"/subjects/s{number}/versions", b'{"schema": "\\"int\\""}'
+            answer = request(each.url, path, method="POST", body=body, headers=JSON, trust=context)
+            assert answer.json()["id"] == 1
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from ottla.web import server as server_module
 from ottla.web.address import WebAddress
 from ottla.web.guard import RequestGuard, hosts_of
 from ottla.web.server import CannotServe, TlsFiles, WebServer
+from tests.support.http_answers import request
 
 HERE = WebAddress("127.0.0.1", 0)
 
@@ -66,13 +67,8 @@ def running() -> Iterator[WebServer]:
 def ask(
     server: WebServer, path: str, *, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None
 ) -> tuple[int, str]:
-    connection = http.client.HTTPConnection(server.address.host, server.address.port, timeout=10)
-    try:
-        connection.request(method, path, body or None, headers or {})
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
+    answer = request(server.url, path, method=method, body=body or None, headers=headers)
+    return answer.status, answer.text
 
 
 def received(connection: socket.socket) -> bytes:
@@ -189,17 +185,13 @@ def test_an_unexpected_exception_costs_its_request_alone(running: WebServer, cap
 
 
 def test_each_response_forbids_inline_scripts_frames_and_caches(running: WebServer) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", running.address.port, timeout=10)
     for path in ("/thread", "/nothing-here"):
-        connection.request("GET", path)
-        answer = connection.getresponse()
-        answer.read()
-        assert "frame-ancestors 'none'" in (answer.getheader("content-security-policy") or "")
-        assert "unsafe" not in (answer.getheader("content-security-policy") or "")
-        assert answer.getheader("x-content-type-options") == "nosniff"
-        assert answer.getheader("cache-control") == "no-store"
-        assert answer.getheader("server") is None
-    connection.close()
+        headers = request(running.url, path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "server" not in headers
 
 
 def test_bytes_that_are_not_http_are_refused_without_a_line_in_the_log(
@@ -218,11 +210,8 @@ def test_tls_is_spoken_with_the_given_certificate(tmp_path: Path) -> None:
     trusted = ssl.create_default_context()
     authority.configure_trust(trusted)
     with WebServer(make_app(), HERE, name="console", tls=TlsFiles(str(tmp_path / "server.pem"))) as server:
-        connection = http.client.HTTPSConnection("127.0.0.1", server.address.port, timeout=10, context=trusted)
-        connection.request("GET", "/thread")
-        assert connection.getresponse().read() == b"ottla-console"
+        assert request(server.url, "/thread", trust=trusted).text == "ottla-console"
         assert server.url.startswith("https://")
-        connection.close()
 
 
 def test_a_certificate_that_cannot_be_used_is_refused_in_one_sentence(tmp_path: Path) -> None:
