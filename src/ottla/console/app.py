@@ -18,7 +18,6 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ottla.client.errors import AuthenticationFailed, BrokerError, Closed, ConnectionFailed, NotSupported, TimedOut, UnknownTopic
 from ottla.console import openapi, paths
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.config import ConsoleConfig
@@ -27,15 +26,15 @@ from ottla.console.live import RECONNECT_MS, LiveStreams, ViewedPage, event
 from ottla.console.pages import ACTIONS, DOWNLOADS, PAGES
 from ottla.console.renderer import TOKEN, PageRenderer, ShownPage
 from ottla.console.sessions import COOKIE, BrowserSession, BrowserSessions
+from ottla.console.statuses import status_of
 from ottla.console.values import arguments, as_json
-from ottla.errors import KafkaError, SettingError
+from ottla.errors import KafkaError
 
 log = logging.getLogger("ottla.console")
 
 MOST_BODY_BYTES = 1 << 20
 TIDY_EVERY_S = 30.0
 LOGIN, LOGOUT = "/login", "/logout"
-FORBIDDEN = frozenset({"TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
 STATIC = Path(__file__).parent / "static"
 
 
@@ -342,18 +341,7 @@ def _refusal_of(error: PageRefused | KafkaError) -> PageRefused:
     """Return an error as a status and a sentence."""
     if isinstance(error, PageRefused):
         return error
-    statuses: tuple[tuple[type[KafkaError], int], ...] = (
-        (SettingError, 400),
-        (UnknownTopic, 404),
-        (AuthenticationFailed, 401),
-        (NotSupported, 501),
-        (TimedOut, 504),
-        (ConnectionFailed, 503),
-        (Closed, 401),
-    )
-    if isinstance(error, BrokerError) and error.name in FORBIDDEN:
-        return PageRefused(403, str(error))
-    return PageRefused(next((status for kind, status in statuses if isinstance(error, kind)), 409), str(error))
+    return PageRefused(status_of(error), str(error))
 
 
 def _query(text: str) -> dict[str, Any]:

@@ -142,6 +142,13 @@ def test_a_refused_form_is_shown_again_with_what_was_typed(client: httpx.Client)
     assert ">a=b</textarea>" in answer.text
 
 
+def test_programs_tell_errors_of_brokers_apart_by_their_statuses(client: httpx.Client) -> None:
+    assert "TOPIC_ALREADY_EXISTS" in call(client, "/topics", 409, name="flights", partitions=1)["error"]
+    assert "INVALID_TOPIC_EXCEPTION" in call(client, "/topics", 400, name="no good", partitions=1)["error"]
+    assert "GROUP_ID_NOT_FOUND" in call(client, "/groups/nobody/delete", 404, typed="nobody")["error"]
+    assert "RESOURCE_NOT_FOUND" in call(client, "/users/remove", 404, name="nobody", typed="nobody")["error"]
+
+
 def test_users_are_set_and_removed(client: httpx.Client, broker: ottla.Broker) -> None:
     call(client, "/users", name="alice", password="secret-word", mechanism="SCRAM-SHA-512")
     users = client.get("/api/users").json()["users"]["value"]

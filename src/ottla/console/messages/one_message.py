@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Final, NamedTuple
 
-from ottla.client.errors import KafkaError, broker_error
+from ottla.client.errors import KafkaError, TimedOut, broker_error
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.console.messages.fetcher import TopicFetcher
 from ottla.console.messages.found_messages import FoundMessage, found_message, read_batches
@@ -47,7 +47,7 @@ async def read_one(
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise
-        raise KafkaError(f"The message was not read within {DEADLINE_S:g} s: try again.") from None
+        raise TimedOut(f"The message was not read within {DEADLINE_S:g} s: try again.") from None
     finally:
         await fetcher.close()
     previous = offset - 1 if offset > start else None

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.client.errors import TimedOut
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.declarations import Done, PageRefused
 from ottla.console.messages.schema_process import encode_apart
 from ottla.console.paths import path_of
 from ottla.console.views.topic_details import known_topic
-from ottla.errors import KafkaError
 from ottla.net.client.producer.async_producer import AsyncProducer
 from ottla.schemas.libraries import UnfitValue
 from ottla.schemas.places import schema_place
@@ -110,7 +110,7 @@ async def _with_schema(cluster: ClusterSession, field: str, text: str, subject: 
         async with asyncio.timeout(PRODUCE_S):
             schema = await asyncio.to_thread(lambda: schema_place(cluster.config.schema_registry).latest(subject))
     except TimeoutError:
-        raise KafkaError(f"The schema registry has not answered within {PRODUCE_S:g} s: try again.") from None
+        raise TimedOut(f"The schema registry has not answered within {PRODUCE_S:g} s: try again.") from None
     if schema is None:
         raise PageRefused(400, f"The schema registry has no subject {subject}: register a schema, or name another subject.")
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from ottla.client.errors import TimedOut
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.declarations import DEADLINE_S, PageRefused
 from ottla.console.rows import Pages, cut, filter_rows
@@ -120,7 +121,7 @@ async def _read(registry: RegistryClient, path: str) -> Any:
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(registry.read, path)
     except TimeoutError:
-        raise KafkaError(f"The schema registry at {registry.url} has not answered within {DEADLINE_S:g} s.") from None
+        raise TimedOut(f"The schema registry at {registry.url} has not answered within {DEADLINE_S:g} s.") from None
 
 
 async def _version(registry: RegistryClient, path: str, subject: str, version: int) -> dict[str, Any]:
