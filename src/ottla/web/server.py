@@ -36,7 +36,7 @@ BACKLOG = 512
 IDLE_S = 30
 """The time, in s, after which a connection without a request is closed."""
 START_S = 30
-"""The time, in s, that the server has to start, and its thread to end."""
+"""The time, in s, that the server has to start, and the thread of a server that has started to end."""
 HEAD_S = 10
 """The time, in s, that a new connection has for its first request and a TLS handshake."""
 MOST_CONNECTIONS = 1024
@@ -83,6 +83,9 @@ class WebServer:
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._answers = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._has_given_up = False
 
     @property
     def address(self) -> WebAddress:
@@ -118,7 +121,10 @@ class WebServer:
         self._server = _SignalFreeServer(config, self._answers)
         self._thread = threading.Thread(target=self._run, name=f"ottla-{self._name.replace(' ', '-')}", daemon=True)
         self._thread.start()
-        self._answers.wait(START_S)
+        if not self._answers.wait(START_S):
+            self._give_up()
+            reason = "its application waits for something, such as a broker that does not answer; see its log, then start it again"
+            raise CannotServe(f"The {self._name} did not start within {START_S:g} s: {reason}.")
         if self._failure is not None or not self._server.started:
             self.stop()
             raise CannotServe(f"The {self._name} did not start: {self._failure or 'its application refused'}; its log has more.")
@@ -142,14 +148,32 @@ class WebServer:
         return listening
 
     def _run(self) -> None:
-        assert self._server is not None
         try:
-            asyncio.run(self._server.serve([self._socket] if self._socket else None))
+            asyncio.run(self._serve())
         except BaseException as error:
             self._failure = error
-            log.exception("the %s ended", self._name)
+            if not self._has_given_up:
+                log.exception("the %s ended", self._name)
         finally:
             self._answers.set()
+
+    async def _serve(self) -> None:
+        assert self._server is not None
+        self._loop, self._serving = asyncio.get_running_loop(), asyncio.current_task()
+        await self._server.serve([self._socket] if self._socket else None)
+
+    def _give_up(self) -> None:
+        """End a server that has not started. Its thread ends when its application lets it, without a line in the log."""
+        assert self._server is not None
+        assert self._thread is not None
+        assert self._socket is not None
+        self._has_given_up = True
+        if self._loop is not None and self._serving is not None:
+            self._server.lifespan.logger = _http_log  # it would log the cancellation with its traceback
+            with contextlib.suppress(RuntimeError):  # the loop has ended by itself meanwhile
+                self._loop.call_soon_threadsafe(self._serving.cancel)
+        self._thread.join(PATIENCE_S + 1)
+        self._socket.close()
 
     def stop(self) -> None:
         """Stop listening, end open requests and streams within about a second, and return when the thread has ended."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 import json
+import logging
 import socket
 import ssl
 import threading
@@ -219,3 +221,32 @@ def test_a_certificate_that_cannot_be_used_is_refused_in_one_sentence(tmp_path: 
     for name in ("empty.pem", "missing.pem"):
         with pytest.raises(CannotServe, match=r"^No TLS: the certificate .* cannot be used \(.*\); give a PEM file"):
             WebServer(make_app(), HERE, name="console", tls=TlsFiles(str(tmp_path / name))).start()
+
+
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_an_application_that_does_not_start_in_time_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_blocked: bool
+) -> None:
+    """An application waits on its event loop, or keeps the loop from running, as a slow call does."""
+    monkeypatch.setattr(server_module, "START_S", 0.2)
+    monkeypatch.setattr(server_module, "PATIENCE_S", 0.2)
+    released = threading.Event()
+
+    @contextlib.asynccontextmanager
+    async def start_slowly(app: Starlette) -> AsyncIterator[None]:
+        if is_blocked:
+            released.wait(60)
+        await asyncio.Event().wait()
+        yield
+
+    server = WebServer(Starlette(lifespan=start_slowly), HERE, name="slow server")
+    with pytest.raises(CannotServe, match=r"^The slow server did not start within 0\.2 s: "):
+        server.start()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", server.address.port), timeout=5)
+    released.set()
+    for thread in threading.enumerate():
+        if thread.name == "ottla-slow-server":
+            thread.join(30)
+            assert not thread.is_alive()
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
