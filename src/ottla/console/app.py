@@ -25,7 +25,7 @@ from ottla.console.declarations import Action, Done, FileContent, Page, PageRefu
 from ottla.console.live import RECONNECT_MS, LiveStreams, ViewedPage, event
 from ottla.console.pages import ACTIONS, DOWNLOADS, PAGES
 from ottla.console.renderer import TOKEN, PageRenderer, ShownPage
-from ottla.console.sessions import COOKIE, BrowserSession, BrowserSessions
+from ottla.console.sessions import COOKIE, BrowserSession, BrowserSessions, printable
 from ottla.console.statuses import status_of
 from ottla.console.values import arguments, as_json
 from ottla.errors import KafkaError
@@ -34,6 +34,8 @@ log = logging.getLogger("ottla.console")
 
 MOST_BODY_BYTES = 1 << 20
 TIDY_EVERY_S = 30.0
+BAD_REQUEST = 400
+"""The lowest status of a refusal."""
 LOGIN, LOGOUT = "/login", "/logout"
 STATIC = Path(__file__).parent / "static"
 
@@ -124,6 +126,21 @@ class Console:
         action, names = _find_action(path)
         if action is None:
             return await self._posted_page(request, session, path, for_program=for_program)
+        result = "failed"
+        try:
+            answer = await self._act(request, session, action, names, for_program=for_program)
+            result = "done" if answer.status_code < BAD_REQUEST else f"refused with {answer.status_code}"
+            return answer
+        except (PageRefused, KafkaError) as error:
+            result = f"refused with {_refusal_of(error).status}"
+            raise
+        finally:  # the form and the sentences can have values of secrets, and the path has names only
+            log.info("%s: POST %s: %s", printable(session.user or "without a login"), printable(path), result)
+
+    async def _act(
+        self, request: Request, session: BrowserSession, action: Action, names: Mapping[str, str], *, for_program: bool
+    ) -> Response:
+        """Do an action. Return its answer, which for people is the form again if the action was refused."""
         if self._config.read_only:
             raise PageRefused(403, "This console is read-only: it changes nothing.")
         form = await self._changed_body(request, session, for_program=for_program)

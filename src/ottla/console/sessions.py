@@ -101,8 +101,8 @@ class BrowserSessions:
             except KafkaError:
                 await cluster.close()
                 raise
-        log.info("%s logged in", name or mechanism)
         session = self._add(BrowserSession(cluster, name or "a token"))
+        log.info("%s logged in", printable(session.user))
         await self._close_ended()
         return session
 
@@ -157,3 +157,8 @@ class BrowserSessions:
         for session in self._users.values():
             if session.cluster is not None:
                 yield session.cluster
+
+
+def printable(name: str) -> str:
+    """Return a name for a log line: one with other characters as they are written in Python."""
+    return name if name.isprintable() else ascii(name)

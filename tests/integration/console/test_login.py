@@ -120,6 +120,29 @@ def test_no_page_has_a_password(client: httpx.Client) -> None:
         assert SECRET not in client.get(path).text
 
 
+def test_the_log_has_each_change_with_its_user_and_no_value(client: httpx.Client, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.console")
+    log_in(client)
+    found = TOKEN.search(client.get("/users").text)
+    assert found is not None
+    form = {"name": "bob", "password": "a-new-secret", "mechanism": "SCRAM-SHA-512"}
+    assert client.post("/users", data={**form, "token": found[1]}).status_code == 303
+    assert client.post("/users", data={**form, "mechanism": "SCRAM-SHA-1", "token": found[1]}).status_code == 400
+    assert client.post("/api/topics", json={"name": "logged", "partitions": "a-new-secret"}).status_code == 400
+    assert client.post("/api/topics/un%2Dknown/delete", json={"typed": "un-known"}).status_code == 404
+    assert client.post("/users", data={**form, "token": "forged"}).status_code == 403
+    lines = [record.getMessage() for record in caplog.records if record.name == "ottla.console"]
+    assert lines == [
+        "alice logged in",
+        "alice: POST /users: done",
+        "alice: POST /users: refused with 400",
+        "alice: POST /topics: refused with 400",
+        "alice: POST /topics/un%2Dknown/delete: refused with 404",
+        "alice: POST /users: refused with 403",
+    ]
+    assert not [line for line in caplog.messages if SECRET in line or "a-new-secret" in line]
+
+
 def test_a_console_with_a_user_needs_no_login(secured: ottla.Broker) -> None:
     with console_server(ConsoleConfig(secured.client_settings())) as server:
         answer = httpx.get(f"{server.url}/api/brokers", timeout=30)
