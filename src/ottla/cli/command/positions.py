@@ -6,9 +6,9 @@ import argparse
 import re
 from typing import NamedTuple
 
+from ottla.client.admin.offset_targets import END, OFFSET, SHIFT, START, TIME
 from ottla.inspection.times import FORMS, parse_time
 
-START, END, OFFSET, TIME, SHIFT = "start", "end", "offset", "time", "shift"
 _SHIFT = re.compile(r"[+-]\d{1,18}")
 _INDEXES = re.compile(r"\d{1,9}(-\d{1,9})?(,\d{1,9}(-\d{1,9})?)*")
 MOST_NAMED = 100_000

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.positions import END, OFFSET, SHIFT, START, TIME
 from ottla.cli.group.lag import SHARE, existing_topics
 from ottla.cli.topic.offsets import PartitionOffsets, ranges
+from ottla.client.admin.offset_targets import TIME, NothingCommitted, target_offsets
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -105,22 +105,24 @@ def _check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> Non
 def _positions(
     admin: Admin, target: SeekTarget, partitions: Sequence[TopicPartition], committed: Offsets
 ) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the offset for the position `target` in each partition. It can lie outside the partition. Raises `KafkaError`."""
+    """Return the offset for the position `target` in each partition. Raises `KafkaError`."""
     from ottla.client.types import OffsetAndMetadata
 
-    if target.kind == OFFSET:
-        return dict.fromkeys(partitions, OffsetAndMetadata(target.value))
-    if target.kind == SHIFT:
-        missing = next((where for where in partitions if where not in committed), None)
-        if missing is not None:
-            raise KafkaError(f"{missing.topic}-{missing.partition} has no committed offset to count from: name a position.")
-        return {where: OffsetAndMetadata(max(committed[where].offset + target.value, 0)) for where in partitions}
     found = ranges(admin, partitions)
-    if target.kind in (START, END):
-        return {where: OffsetAndMetadata(found[where].start if target.kind == START else found[where].end) for where in partitions}
-    assert target.kind == TIME
-    at = admin.list_offsets(dict.fromkeys(partitions, target.value))
-    return {where: OffsetAndMetadata(found[where].end if at[where].offset < 0 else at[where].offset) for where in partitions}
+    at_time = admin.list_offsets(dict.fromkeys(partitions, target.value)) if target.kind == TIME else {}
+    try:
+        offsets = target_offsets(
+            target.kind,
+            target.value,
+            partitions,
+            committed=committed,
+            starts={where: each.start for where, each in found.items()},
+            ends={where: each.end for where, each in found.items()},
+            at_time={where: each.offset for where, each in at_time.items()},
+        )
+    except NothingCommitted as error:
+        raise KafkaError(f"{error}: name a position.") from None
+    return {where: OffsetAndMetadata(offset) for where, offset in offsets.items()}
 
 
 def change(admin: Admin, wanted: Mapping[str, Offsets], options: argparse.Namespace) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ottla.cli.command import confirm
 from ottla.cli.command.exits import MISUSED, fail
 from ottla.cli.command.output import Cell, show
-from ottla.cli.command.positions import END, OFFSET, SHIFT, START, TIME, SeekTarget, parse_target
+from ottla.cli.command.positions import SeekTarget, parse_target
+from ottla.client.admin.offset_targets import END, OFFSET, SHIFT, START, TIME
 from ottla.inspection.times import FORMS, format_time
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.admin.groups import CLASSIC, DEAD, SHARE, GroupDescription, GroupListing, GroupMember, ShareOffset
+from ottla.client.admin.offset_targets import END, OFFSET, SHIFT, START, TIME, NothingCommitted, target_offsets
 from ottla.client.errors import BrokerError
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
 from ottla.console.cluster_session import ClusterSession
@@ -31,7 +32,7 @@ SPARK_PREFIXES: Final = ("spark-kafka-source-", "spark-kafka-relation-", "spark-
 """The beginnings of the group ids that Spark's own connector makes."""
 WITHOUT_MEMBERS: Final = ("Empty", DEAD)
 GROUP: Final = "/groups/{group}"
-EARLIEST, LATEST, TIME, OFFSET, SHIFT = "earliest", "latest", "time", "offset", "shift"
+EARLIEST, LATEST = "earliest", "latest"
 TARGETS: Final = (EARLIEST, LATEST, TIME, OFFSET, SHIFT)
 NAMED_MEMBERS: Final = 5
 MOST_PARTITIONS: Final = 2_000
@@ -389,34 +390,20 @@ async def _reset_rows(
     places = await _reset_places(cluster, group, before, topic, partition)
     starts = await _offsets(cluster, places, EARLIEST_TIMESTAMP)
     ends = await _offsets(cluster, places, LATEST_TIMESTAMP)
-    after: dict[TopicPartition, int]
-    if to in (EARLIEST, LATEST):
-        after = dict(starts if to == EARLIEST else ends)
-    elif to == TIME:
-        found = await _offsets(cluster, places, _time_of(time))
-        after = {where: ends[where] if at < 0 else at for where, at in found.items()}
-    else:
-        after = _move_offsets(places, before, to, offset)
+    at_time = await _offsets(cluster, places, _time_of(time)) if to == TIME else {}
+    if offset is None and to in (OFFSET, SHIFT):
+        raise PageRefused(400, "The offset is missing: give a whole number.")
+    target = {EARLIEST: START, LATEST: END}.get(to, to)
+    try:
+        after = target_offsets(target, offset or 0, places, committed=before, starts=starts, ends=ends, at_time=at_time)
+    except NothingCommitted as error:
+        raise PageRefused(400, f"{error}: choose a place.") from None
     rows = []
-    for where in places:
-        at = min(max(after[where], starts[where]), ends[where])
+    for where, at in after.items():
         known = before.get(where)
         old = None if known is None else known.offset
         rows.append(ResetRow(where.topic, where.partition, old, at, ends[where], ends[where] - at))
     return rows
-
-
-def _move_offsets(
-    places: Iterable[TopicPartition], before: Mapping[TopicPartition, OffsetAndMetadata], to: str, offset: int | None
-) -> dict[TopicPartition, int]:
-    if offset is None:
-        raise PageRefused(400, "The offset is missing: give a whole number.")
-    if to == OFFSET:
-        return dict.fromkeys(places, offset)
-    missing = next((where for where in places if where not in before), None)
-    if missing is not None:
-        raise PageRefused(400, f"{missing.topic}-{missing.partition} has no committed offset to count from: choose a place.")
-    return {where: before[where].offset + offset for where in places}
 
 
 def _time_of(text: str) -> int:
