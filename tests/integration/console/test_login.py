@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 import ottla
+from bench.apache_kafka import free_port
 from ottla.console.config import ConsoleConfig
+from ottla.testing import BrokerProcess
 from tests.integration.console.conftest import TOKEN, console_server
 
 SECRET = "a-very-secret-word"
@@ -80,6 +83,26 @@ def test_a_wrong_login_is_one_sentence(client: httpx.Client, name: str, password
     refused = client.post("/api/login", json={"mechanism": mechanism, "name": name, "password": password})
     assert refused.status_code == answer.status_code
     assert refused.json()["error"].endswith(".")
+
+
+def test_users_of_scram_log_in_by_the_page(tmp_path: Path) -> None:
+    plain, scram, mechanisms = free_port(), free_port(), ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    listener = f"127.0.0.1:{scram},name=SCRAM,security=SASL_PLAINTEXT"
+    given = {"listener.name.scram.sasl.enabled.mechanisms": ",".join(mechanisms)}
+    with BrokerProcess(tmp_path / "data", given, port=plain, arguments=["--listen", listener]):
+        with ottla.Admin(f"127.0.0.1:{plain}") as admin:
+            for mechanism in mechanisms:
+                admin.set_user_password("bob", f"a-word-for-{mechanism}", mechanism=mechanism)
+        settings = {"bootstrap_servers": f"127.0.0.1:{scram}", "security_protocol": "SASL_PLAINTEXT"}
+        with console_server(ConsoleConfig(settings)) as server:
+            for mechanism in mechanisms:
+                with httpx.Client(base_url=server.url, timeout=30) as client:
+                    assert log_in(client, "bob", "another-word", mechanism).status_code == 401
+                    assert client.get("/topics").status_code == 303
+                    done = log_in(client, "bob", f"a-word-for-{mechanism}", mechanism)
+                    assert (done.status_code, done.headers.get("location")) == (303, "/topics?q=x"), done.text
+                    assert "bob" in client.get("/topics").text
+                    assert client.get("/api/brokers").status_code == 200
 
 
 def test_a_login_needs_the_token_of_its_page(client: httpx.Client) -> None:
