@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ottla.cli.command.web_options import parse_address
+
 if TYPE_CHECKING:
     from ottla.broker.settings import BrokerSettings
     from ottla.net.server.listeners import Listen
@@ -79,9 +81,7 @@ def check(options: argparse.Namespace, settings: BrokerSettings, listen: Sequenc
         )
     firsts = [where.port for where in listen]
     if options.metrics is not None:
-        from ottla.web.address import WebAddress
-
-        firsts.append(WebAddress.parse(options.metrics).port)
+        firsts.append(parse_address(options.metrics, "--metrics").port)
     ports = [port + number for port in firsts if port for number in range(count)]
     if len(set(ports)) < len(ports) or max(ports, default=0) > 65535:
         raise SettingError(
@@ -133,9 +133,7 @@ def _command(options: argparse.Namespace, settings: BrokerSettings, listen: Sequ
 
 def _metrics_of(text: str, number: int) -> str:
     """Return the address of the metrics of broker `number`: each broker has another port, and port 0 is a free one."""
-    from ottla.web.address import WebAddress
-
-    first = WebAddress.parse(text)
+    first = parse_address(text, "--metrics")
     return str(replace(first, port=first.port + number - 1 if first.port else 0))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.command import arguments
 from ottla.cli.command.connection import SERVERS_VARIABLE, WHERE, add_client_options, settings
 from ottla.cli.command.parser import Example
-from ottla.cli.command.web_options import add_web_options, address_of
+from ottla.cli.command.web_options import add_web_options, address_of, parse_address
 from ottla.errors import SettingError
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ def _listen_options(options: argparse.Namespace, address: str, option: str) -> L
 
     where, tls = address_of(options, address, option)
     advertised = getattr(options, "advertise", None)
-    try:
-        own = None if advertised is None else WebAddress.parse(advertised)
-    except ValueError as error:
-        raise SettingError(f"--advertise: {error}") from None
+    own = None if advertised is None else parse_address(advertised, "--advertise")
     if own is None and where.is_wildcard:
         own = WebAddress(socket.gethostname(), where.port)
     users = getattr(options, "users", None)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ottla.cli.command.parser import Example
-from ottla.cli.command.web_options import add_web_options
+from ottla.cli.command.web_options import add_web_options, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -139,13 +139,12 @@ def _companions(options: argparse.Namespace, settings: BrokerSettings) -> list[C
 
         found.append(console_of(options, registry))
     if options.metrics is not None:
-        from ottla.web.address import WebAddress
         from ottla.web.extra import require_packages
 
         require_packages("--metrics")
         from ottla.monitoring.server import MetricsCompanion
 
-        found.append(MetricsCompanion(WebAddress.parse(options.metrics)))
+        found.append(MetricsCompanion(parse_address(options.metrics, "--metrics")))
     if settings.ottla_opentelemetry_enable and options.processes is None:  # with processes, each broker has its own export
         from ottla.monitoring.opentelemetry import OpenTelemetryCompanion
 

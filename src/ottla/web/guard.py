@@ -54,11 +54,12 @@ class _Disconnected(Exception):
 
 
 class _Refused(Exception):
-    """A request that is not passed on. `status` is HTTP's, and the message a sentence."""
+    """A request that is not passed on. `status` is HTTP's, and the message a sentence. `has_rest`: its body has not ended."""
 
-    def __init__(self, status: int, sentence: str) -> None:
+    def __init__(self, status: int, sentence: str, *, has_rest: bool = False) -> None:
         super().__init__(sentence)
         self.status = status
+        self.has_rest = has_rest
 
 
 class RequestGuard:
@@ -93,7 +94,7 @@ class RequestGuard:
         except (_Disconnected, ClientDisconnect):
             raise
         except _Refused as refused:
-            if refused.status == TOO_LARGE:
+            if refused.has_rest:
                 await _drain(receive)
             await response.refuse(refused.status, str(refused), scope)
         except Exception:
@@ -110,7 +111,7 @@ class RequestGuard:
             )
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length) > self._most_body:
-            raise _Refused(TOO_LARGE, self._too_large())
+            raise _Refused(TOO_LARGE, self._too_large(), has_rest=True)
 
     def _limit_body(self, receive: Receive) -> Receive:
         """Return a `receive` that limits the size of a body, and the time to wait for its next piece."""
@@ -125,10 +126,10 @@ class RequestGuard:
                 message = await asyncio.wait_for(receive(), BODY_S)
             except TimeoutError:
                 raise _Refused(408, "The request's body did not arrive in time: send it again.") from None
+            is_complete = not message.get("more_body", False)
             left -= len(message.get("body", b""))
             if left < 0:
-                raise _Refused(TOO_LARGE, self._too_large())
-            is_complete = not message.get("more_body", False)
+                raise _Refused(TOO_LARGE, self._too_large(), has_rest=not is_complete)
             return message
 
         return receive_limited

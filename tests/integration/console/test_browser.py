@@ -79,6 +79,7 @@ def test_a_topic_is_created_and_deleted_by_hand(browser: Any, url: str) -> None:
         assert "was deleted" in page.locator(".notice").inner_text()
 
 
+@pytest.mark.full(seconds=9)
 def test_a_live_page_keeps_the_focus_and_what_is_typed(browser: Any, url: str, broker: ottla.Broker) -> None:
     with opened(browser, url) as page, ottla.Admin(broker.address) as admin:
         page.goto("/topics?q=flights")
@@ -92,6 +93,7 @@ def test_a_live_page_keeps_the_focus_and_what_is_typed(browser: Any, url: str, b
         page.wait_for_selector("text=flights-new", state="detached")
 
 
+@pytest.mark.full(seconds=3)
 def test_hostile_texts_are_shown_and_never_run(browser: Any, url: str, broker: ottla.Broker) -> None:
     with opened(browser, url) as page, ottla.Admin(broker.address) as admin:
         rules = [ottla.AclRule(f"User:{each}", "read", "group", each) for each in HOSTILE]

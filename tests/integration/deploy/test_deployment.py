@@ -20,6 +20,7 @@ import yaml
 
 from ottla.broker.settings import BrokerSettings
 from ottla.testing.cluster import free_port
+from tests.support.ports import ports_in_a_row
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 UNIT = DEPLOY / "systemd" / "ottla.service"
@@ -90,7 +91,7 @@ def test_the_command_of_the_unit_serves_notifies_and_ends_with_zero(tmp_path: Pa
     given = [places.get(word, word).replace("127.0.0.1:9404", "127.0.0.1:0") for word in words[1:]]
     if processes > 1:
         at = given.index("--metrics")
-        given = [*given[:at], *given[at + 2 :], "--processes", str(processes), "--listen", "127.0.0.1:0"]
+        given = [*given[:at], *given[at + 2 :], "--processes", str(processes), "--listen", f"127.0.0.1:{ports_in_a_row()}"]
     environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify"), "HOME": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-m", "ottla", *given], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

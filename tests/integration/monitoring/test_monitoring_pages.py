@@ -58,20 +58,21 @@ def test_metrics_are_text_of_prometheus_that_its_parser_reads(broker: ottla.Brok
     assert quantiles == {"0.5", "0.75", "0.95", "0.98", "0.99", "0.999", None}
 
 
-@pytest.mark.parametrize("group", ['a"b\\c\nd', "<script>alert(1)</script>", "}{,=\t\r ", "ключ 🗝"])
-def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Broker, url: str, group: str) -> None:
+def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Broker, url: str) -> None:
     from prometheus_client.parser import text_string_to_metric_families
 
+    chosen = {'a"b\\c\nd', "<script>alert(1)</script>", "}{,=\t\r ", "ключ 🗝"}
     with ottla.Producer(broker.address) as producer:
         producer.send("named", value=b"1").result(30)
     with ottla.Admin(broker.address) as admin:
-        admin.alter_group_offsets(group, {("named", 0): 1})
+        for group in chosen:
+            admin.alter_group_offsets(group, {("named", 0): 1})
 
     def groups() -> set[str]:
         families = text_string_to_metric_families(request(url, "/metrics").text)
         return {sample.labels.get("consumergroup", "") for family in families for sample in family.samples}
 
-    eventually(lambda: group in groups())
+    eventually(lambda: chosen <= groups())  # groups are read again after 5 s
 
 
 def test_all_that_ask_at_the_same_time_are_answered(url: str) -> None:
@@ -203,5 +204,5 @@ def test_an_address_that_is_none_ends_the_start_with_one_sentence(tmp_path: Path
     ended = serve(tmp_path, "--metrics", "9404")
     assert (ended.returncode, ended.stderr) == (
         2,
-        "ottla: '9404' is not an address: write HOST:PORT, such as 127.0.0.1:8080.\n",
+        "ottla: --metrics: '9404' is not an address: write HOST:PORT, such as 127.0.0.1:8080.\n",
     )

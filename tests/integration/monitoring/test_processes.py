@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.support.http_answers import request
+from tests.support.ports import ports_in_a_row
 from tests.support.waiting import eventually
 
 pytest.importorskip("prometheus_client")
-
-
-def ports_in_a_row() -> int:
-    """Return the first of two free ports in a row."""
-    for _ in range(50):
-        with ExitStack() as held, socket.create_server(("127.0.0.1", 0)) as first:
-            port: int = first.getsockname()[1]
-            try:
-                held.enter_context(socket.create_server(("127.0.0.1", port + 1)))
-            except OSError:
-                continue
-            return port
-    pytest.fail("no two free ports in a row")
 
 
 def read(port: int, path: str) -> str:

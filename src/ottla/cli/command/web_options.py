@@ -34,13 +34,22 @@ def server_of(options: argparse.Namespace, app: Any, address: str, *, name: str,
     return WebServer(guarded, where, name=name, option=option, tls=tls)
 
 
-def address_of(options: argparse.Namespace, address: str, option: str) -> tuple[WebAddress, TlsFiles | None]:
-    """Return the address of an option, and the files of a certificate. Raises `SettingError` if others could read what is sent."""
+def parse_address(text: str, option: str) -> WebAddress:
+    """Return the address that an option gives. Raises `SettingError`."""
     from ottla.web.address import WebAddress
-    from ottla.web.server import TlsFiles
 
     try:
-        where = WebAddress.parse(address)
+        return WebAddress.parse(text)
+    except ValueError as error:
+        raise SettingError(f"{option}: {error}") from None
+
+
+def address_of(options: argparse.Namespace, address: str, option: str) -> tuple[WebAddress, TlsFiles | None]:
+    """Return the address of an option, and the files of a certificate. Raises `SettingError` if others could read what is sent."""
+    from ottla.web.server import TlsFiles
+
+    where = parse_address(address, option)
+    try:
         where.refuse_exposed(has_tls=options.tls_certificate is not None, is_allowed=options.insecure_http, option=INSECURE)
     except ValueError as error:
         raise SettingError(f"{option}: {error}") from None
