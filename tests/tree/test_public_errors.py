@@ -28,6 +28,7 @@ BUILTIN = {
 CAUGHT = {
     "BadBatch": "the fetcher turns it into CORRUPT_MESSAGE",
     "MalformedMetrics": "who reads the metrics of a client turns it into KafkaError",
+    "NothingCommitted": "the command and the console turn it into sentences of their own",
     "RegistryAway": "whoever walks the steps turns it into ConnectionFailed",
     "SaslFailed": "a login turns it into AuthenticationFailed",
 }
