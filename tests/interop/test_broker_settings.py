@@ -35,7 +35,10 @@ OURS = OF_THE_AUTHORIZER | {
     "ottla.max.producer.ids",
     "ottla.max.producer.ids.per.broker",
     "ottla.max.transactional.id.bytes",
+    "ottla.metrics.enable",
+    "ottla.opentelemetry.enable",
     "ottla.reserve.bytes",
+    "ottla.slow.request.ms",
     "ottla.sasl.oauthbearer.required.scope",
 }
 

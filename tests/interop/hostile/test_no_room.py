@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
+from ottla.log.journal.format import MARK
 from ottla.net.disk.reserve import RESERVE
 from ottla.testing import BrokerProcess
 from ottla.testing.process import DidNotStart
@@ -38,6 +39,7 @@ def running(tmp_path: Path) -> Iterator[BrokerProcess]:
             for topic in ("t", "u"):
                 assert raw.create_topic(topic) == 0
                 assert raw.produce(topic, BIG) == (0, 0)
+        eventually((broker.data_dir / MARK).exists, timeout_s=20, what="the journal, which takes room, is complete")
         yield broker
 
 
