@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from ottla.errors import SettingError
 
-PACKAGES = ("starlette", "uvicorn", "jinja2", "prometheus_client")
+PACKAGES = ("starlette", "uvicorn", "jinja2")
 
 
 def require_packages(purpose: str) -> None:
