@@ -277,6 +277,7 @@ OF_ADMINS: list[Row] = [
     (lambda a: a.alter_partition_reassignments({WHERE: 1}), TypeError, "replicas"),
     (lambda a: a.elect_leaders("x"), TypeError, "a list of these"),
     (lambda a: a.describe_log_dirs("1"), TypeError, "node_ids is a list"),
+    (lambda a: a.describe_api_versions("1"), TypeError, "node_ids is a list"),
     (lambda a: a.update_features("x"), TypeError, "levels is a dict"),
     (lambda a: a.alter_quotas("x"), TypeError, "quotas is a dict"),
     (lambda a: a.list_users(["x"]), TypeError, "one by one"),
@@ -351,6 +352,7 @@ def test_an_admin_refuses_what_means_nothing(call: Call, kind: type[Exception], 
 NO_MISTAKES = {
     "close": "two flags, and a time limit that a row has",
     "list_topics": "a flag",
+    "describe_all_topics": "a flag",
     "list_topic_ids": "a flag",
     "describe_cluster": "two flags",
 }

@@ -14,10 +14,10 @@ import time
 FORMATS = ("text", "json")
 
 LIMITED = (
-    "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.coord", "ottla.log", "ottla.net", "ottla.records", "ottla.registry",
-    "ottla.zookeeper",
+    "ottla.authorizer", "ottla.broker", "ottla.cluster", "ottla.console", "ottla.coord", "ottla.log", "ottla.net", "ottla.records",
+    "ottla.registry", "ottla.schema_registry", "ottla.web", "ottla.zookeeper",
 )  # fmt: skip
-"""The loggers of a broker. Each gets the filter, because a filter does not apply to the loggers below its own."""
+"""The loggers of a broker and of the servers beside it. Each gets the filter: one does not apply to the loggers below its own."""
 
 MOST_CAUSES = 1000
 
