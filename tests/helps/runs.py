@@ -36,5 +36,7 @@ def run_example(line: str, cluster: HelpCluster, home: Path) -> int:
 def _check_refused(scenario: Scenario, world: HelpWorld) -> None:
     try:
         scenario.check(world)
-    except NotSupported:  # the preparation needs a newer broker, too
-        world.run()
+    except (NotSupported, Refused):
+        if world.example_runs:
+            raise
+        world.run()  # the preparation needs a newer broker, too

@@ -221,6 +221,8 @@ def a_topic_is_copied(world: HelpWorld) -> None:
     world.run()
     assert [record[1:] for record in facts(world, "flights-2")] == [record[1:] for record in facts(world, "flights")]
     assert len(facts(world, "flights-2")) == 3
+    if world.cluster.release < (0, 11):  # without headers, by which a copy is continued
+        return
     world.write(b"since the last copy")
     world.run()
     assert world.values("flights-2") == [b"a", b"b", b"since the last copy", b"c"]
