@@ -139,6 +139,7 @@ def test_a_page_connects_again_when_the_console_is_back(browser: Any, broker: ot
         where = WebAddress("127.0.0.1", server.address.port)
         with WebServer(RequestGuard(make_app(config), hosts=hosts_of(where)), where, name="console"):
             page.wait_for_selector("#live[data-state=on]", timeout=60_000)
+            assert page.locator("h1").inner_text() == "Topics"
             page.complaints.clear()
 
 

@@ -73,6 +73,7 @@ def test_names_that_clients_choose_are_labels_and_nothing_else(broker: ottla.Bro
         return {sample.labels.get("consumergroup", "") for family in families for sample in family.samples}
 
     eventually(lambda: chosen <= groups())  # groups are read again after 5 s
+    assert "<script>alert(1)</script>" in request(url, "/metrics").text, "nothing in a label is HTML there"
 
 
 def test_all_that_ask_at_the_same_time_are_answered(url: str) -> None:

@@ -110,6 +110,7 @@ def test_writes_into_the_journal_are_measured(measured: ottla.Broker, source: Me
         return syncs(source, "journal") > 0
 
     eventually(is_written)
+    assert syncs(source, "file") > 0  # of the records before the journal was there
 
 
 def meters(source: MetricsSource) -> set[tuple[str, ...]]:

@@ -23,7 +23,9 @@ def test_text_that_is_no_address_is_refused_with_an_example(text: str) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.1", "::1", "localhost"])
 def test_a_loopback_address_needs_no_tls(host: str) -> None:
-    WebAddress(host, 8080).refuse_exposed(has_tls=False, is_allowed=False, option="--insecure")
+    address = WebAddress(host, 8080)
+    assert address.is_loopback
+    address.refuse_exposed(has_tls=False, is_allowed=False, option="--insecure")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", "localhost.example.org"])

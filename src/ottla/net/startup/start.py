@@ -265,11 +265,7 @@ def _start_machine(
             held.callback(directory.release)
             directory.open_log_dirs(settings.log_dirs or (), is_shared=place is not None)
             share = shares(settings.ottla_max_open_files)
-            log_dirs, most = directory.log_dirs, share.files
-            reserve = directory.reserve
-            disk = _kind_of_disk(settings)(
-                directory.path, posts, max_open_files=most, reserve=reserve, log_dirs=log_dirs, watch=posts.watch
-            )
+            disk = _open_disk(directory, settings, posts, share.files)
             held.callback(disk.close)
             cluster: ClusterPorts | Registry = open_registry(directory.path, disk) if place is None else place.ports
             registry = cluster.registry if isinstance(cluster, ClusterPorts) else cluster
@@ -291,7 +287,7 @@ def _start_machine(
                 authorizer=authorizer,
                 first_dialect=first_clients.first_dialect(),
                 loggers=ProcessLoggers(),
-                log_dirs=log_dirs,
+                log_dirs=directory.log_dirs,
             )
             server = Server(broker, asyncio.get_running_loop(), share.connections)
             posts.reach(server.complete)
@@ -309,6 +305,18 @@ def _start_machine(
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
+
+
+def _open_disk(directory: DataDirectory, settings: BrokerSettings, posts: Posts, max_open_files: int) -> RealDisk:
+    """Return the disk of the data directory and the log directories."""
+    return _kind_of_disk(settings)(
+        directory.path,
+        posts,
+        max_open_files=max_open_files,
+        reserve=directory.reserve,
+        log_dirs=directory.log_dirs,
+        watch=posts.watch,
+    )
 
 
 def _kind_of_disk(settings: BrokerSettings) -> type[RealDisk]:
