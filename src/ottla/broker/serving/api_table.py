@@ -1,7 +1,7 @@
 """The APIs that brokers serve, and the handlers' modules: a broker answers ApiVersions before it has imported any handler.
 
 A line names a module of `ottla.broker.handlers` and the APIs whose handlers it declares by `serves`. The versions of an API are all
-versions that a release of Kafka has served (`ottla.wire.releases`).
+versions that a release of Kafka has served (`ottla.wire.releases`), without drafts: version 0 of the share groups' APIs was one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from ottla.wire.releases import HIGHEST
+from ottla.wire.releases import HIGHEST, LOWEST, NAMES, RAISED
 
 HANDLERS: Final = """
 api_versions ApiVersions
@@ -78,12 +78,19 @@ def apis(*, for_brokers: bool = False) -> tuple[ListedApi, ...]:
 
 
 def _all() -> Iterator[ListedApi]:
-    known = {name: (int(key), _newest(changes)) for key, name, *changes in map(str.split, HIGHEST.strip().splitlines())}
+    lines = map(str.split, HIGHEST.strip().splitlines())
+    known = {name: (int(key), _oldest(key, changes), _newest(changes)) for key, name, *changes in lines}
     for module, *names in map(str.split, HANDLERS.strip().splitlines()):
         for name in names:
-            key, newest = known[name]
+            key, oldest, newest = known[name]
             switch, switched = SWITCHED.get(name, ("", newest))
-            yield ListedApi(key, name, module, range(newest + 1), switch, range(switched + 1))
+            yield ListedApi(key, name, module, range(oldest, newest + 1), switch, range(oldest, switched + 1))
+
+
+def _oldest(key: str, changes: list[str]) -> int:
+    """Return the lowest version that any release has served: 0, unless the API is newer than the raise of the lowest versions."""
+    first, _, _ = changes[0].partition("=")
+    return LOWEST.get(int(key), 0) if NAMES.index(first) >= NAMES.index(RAISED) else 0
 
 
 def _newest(changes: list[str]) -> int:

@@ -1,0 +1,1 @@
+"""Share partitions and share sessions as pure machines. Siblings of logs and coordinators: they import none of them."""
