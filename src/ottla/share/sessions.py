@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Final
 
 from ottla.wire.errors import (
     INVALID_REQUEST,
@@ -34,26 +34,6 @@ MOST_HELD_BY_ONE: Final = 20_000
 
 PlaceKey = tuple[bytes, int]
 """(topic id, partition)"""
-
-
-class NamedPartition(Protocol):
-    """A partition in a ShareFetch request."""
-
-    partition_index: int
-
-
-class NamedTopic(Protocol):
-    """A topic in a ShareFetch request, by its id."""
-
-    topic_id: bytes
-    partitions: list[NamedPartition]
-
-
-class ForgottenTopic(Protocol):
-    """A topic whose partitions a session no longer fetches."""
-
-    topic_id: bytes
-    partitions: list[int]
 
 
 class SharedPlace:
@@ -126,10 +106,7 @@ class ShareSession:
 
 
 class ShareSessions:
-    """All share sessions of a broker. `ended` counts those that ended because their connection closed.
-
-    `members` returns the number of sessions of a group, and `most` the limit of sessions.
-    """
+    """All share sessions of a broker. `evicted` counts those that ended because their connection closed."""
 
     def __init__(self) -> None:
         self._sessions: dict[tuple[str, str], ShareSession] = {}
@@ -137,7 +114,7 @@ class ShareSessions:
         self._by_group: dict[str, int] = {}
         self.held = 0
         """The number of partitions in all sessions."""
-        self.ended = 0
+        self.evicted = 0
 
     def __len__(self) -> int:
         return len(self._sessions)

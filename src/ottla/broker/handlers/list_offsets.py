@@ -12,21 +12,20 @@ Version 1 added the leader epoch to the response, 2 the current leader epoch to 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
 
 from ottla.broker.handlers.fetch_reading import READ_COMMITTED
 from ottla.broker.long_checks import LongChecks
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.partitions.timestamp_search import find_timestamp
 from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.parts import BY_PARTITION
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
 from ottla.cluster.replicas.leader import LeaderState
-from ottla.log.errors import Damaged, Unfinished
-from ottla.log.segments.timestamps import Answer, Found, Further, Sought
+from ottla.log.errors import Damaged
+from ottla.log.segments.timestamps import Found
 from ottla.log.segments.write_times import segment_times
 from ottla.ports import Disk, Now, Steps, StorageFailed
 from ottla.wire.api.list_offsets import ListOffsetsRequest, ListOffsetsResponse
@@ -202,27 +201,6 @@ def _find(partition: Partition, timestamp: int, asked: ListOffsetsRequest, check
             return -1, partition.log.log_start_offset
         case -5 | -6:
             return NOTHING
-        case -3:
-            found = yield from _in_parts(partition, partition.log.max_timestamp_offset)
         case _:
-            found = yield from _in_parts(partition, partial(partition.log.offset_for_timestamp, timestamp))
-    while isinstance(found, Sought):
-        in_batch = yield from checks.run(found.search())
-        following = partial(partition.log.offset_for_timestamp, found.timestamp, found.next_offset)
-        found = in_batch or (yield from _in_parts(partition, following))
+            found = yield from find_timestamp(partition, None if timestamp == MAX_TIMESTAMP else timestamp, checks)
     return found if found is not None and found[1] < latest else NOTHING
-
-
-def _in_parts(partition: Partition, look_up: Callable[[], Answer]) -> Steps[Found | Sought | None]:
-    """Call `look_up`, and continue its search with pauses until it is complete. Return the search's result."""
-    while partition.offline is None:
-        try:
-            found = look_up()
-        except Unfinished:
-            yield None
-            continue
-        if not isinstance(found, Further):
-            return found
-        look_up = partial(partition.log.continue_search, found)
-        yield None
-    raise StorageFailed(str(partition), "it went offline meanwhile")
