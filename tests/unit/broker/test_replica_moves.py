@@ -262,6 +262,46 @@ def test_a_deleted_topic_takes_its_copies_along(machine: MovingMachine, moved: b
     assert (values(machine), [*chain(*machine.present().values())]) == ([], ["t-0"])
 
 
+def deleted_after_a_move(seed: int, cut_at: int | None) -> int:
+    """Delete a topic right after the move of its replica, and cut the power. Return the number of operations, or -1 at a cut."""
+    machine = MovingMachine()
+    create(machine, "t")
+    produce(machine, b"1")
+    machine.move("d2")
+    machine.pass_time(200)
+    machine.move("d3")
+    for _ in range(100):
+        if machine.broker.log_directories.place_of("t-0") == "d3":
+            break
+        machine.pass_time(1)
+    machine.settle()
+    assert machine.broker.log_directories.place_of("t-0") == "d3"
+    began = machine.disk.operations
+    machine.disk.cut_at = -1 if cut_at is None else began + cut_at
+    try:
+        delete(machine, "t")
+        count = machine.disk.operations - began
+    except PowerCut:
+        count = -1
+    machine.disk.cut_at = -1
+    machine.cut_power(seed)
+    machine.settle()
+    machine.pass_time(200)
+    assert sum(len(names) for names in machine.present().values()) <= (0 if cut_at is None else 1)
+    return count
+
+
+SEEDS = 60
+
+
+def test_a_power_cut_while_a_topic_is_deleted_right_after_a_move_stops_no_start() -> None:
+    count = deleted_after_a_move(0, None)
+    assert count >= 2
+    for cut_at in range(count):
+        for seed in range(SEEDS):
+            assert deleted_after_a_move(seed, cut_at) == -1
+
+
 def named(body: ProduceRequest) -> ProduceRequest:
     """A request that may have batches of transactions."""
     body.transactional_id = "moving"

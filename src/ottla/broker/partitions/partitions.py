@@ -36,6 +36,10 @@ def _has_none(name: str) -> bool:
     return True
 
 
+def _has_no_steps(name: str) -> None:
+    return None
+
+
 def _nowhere(topic: str, index: int) -> bool:
     return False
 
@@ -89,6 +93,8 @@ class Partitions:
         """The format of additional files beside the segments of logs; None if there are none."""
         self.drop_copies: Callable[[str], bool] = _has_none
         """Removes other directories of a partition that is deleted. Returns False if one still exists."""
+        self.clear_copies: Callable[[str], Steps[None] | None] = _has_no_steps
+        """Returns the steps that remove other directories of a partition; None if there are none."""
         self.opens = 0
         """How many partitions were opened, online or not."""
 
@@ -233,13 +239,16 @@ class Partitions:
                     raise failure
 
     def before_drop(self, dropped: Iterable[Partition]) -> Steps[set[Partition]]:
-        """Make what the journals have of partitions void, so that a later replica of the same topic does not get it back.
+        """Make the journals' entries of partitions void, so that a later replica of the same topic does not get them back.
 
-        Return the partitions that cannot be dropped, because a journal refused that.
+        Former directories of moved replicas are removed first. Return the partitions that cannot be dropped, because a journal
+        refused that.
         """
         refused: set[Partition] = set()
         withdrawing = Countdown()
         for partition in dropped:
+            if (clearing := self.clear_copies(f"{partition}")) is not None:
+                self._scheduler.begin(("clear", partition), withdrawing.count(clearing), urgent=True)
             if self.syncs.journals.journals_with(partition):
                 steps = withdrawing.count(self._withdraw(partition, refused))
                 self._scheduler.begin(("withdraw", partition), steps, urgent=True)

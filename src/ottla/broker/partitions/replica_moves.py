@@ -65,6 +65,17 @@ class ReplicaMove:
         return max(0, self.partition.log.log_end_offset - max(end_offset, self.partition.log.log_start_offset))
 
 
+class Former:
+    """The directory that a moved replica had before, in the log directory `source`."""
+
+    __slots__ = ("is_renamed", "path", "source")
+
+    def __init__(self, path: str, source: str) -> None:
+        self.path = path
+        self.source = source
+        self.is_renamed = False
+
+
 class ReplicaMoves:
     """All moves of replicas, at most `num.replica.alter.log.dirs.threads` of them at the same time."""
 
@@ -83,10 +94,10 @@ class ReplicaMoves:
         self._settings = settings
         self._random_bytes = random_bytes
         self._moves: dict[str, ReplicaMove] = {}
-        self._former: dict[str, str] = {}
+        self._former: dict[str, Former] = {}
         """Former directories of moved replicas that must not be removed yet, by partition."""
         self._owed_bytes, self._paid_ms = 0.0, 0
-        partitions.drop_copies = self.drop
+        partitions.drop_copies, partitions.clear_copies = self.drop, self._clear_if_moved
 
     def of(self, target: str) -> list[ReplicaMove]:
         """Return the moves to a log directory."""
@@ -123,10 +134,15 @@ class ReplicaMoves:
         return NONE
 
     def drop(self, name: str) -> bool:
-        """End the move of a deleted partition, and remove its former directory. Return False if that still exists."""
+        """End the move of a deleted partition, and rename its former directory. Return False if that is not possible."""
         self._cancel(name)
-        self._remove_former(name)
-        return name not in self._former
+        former = self._former.get(name)
+        if former is not None and not former.is_renamed and not self._rename_former(name, former):
+            return False
+        self._former.pop(name, None)
+        if former is not None:
+            self._disk.remove_tree_soon(former.path)
+        return True
 
     def _cancel(self, name: str) -> None:
         move = self._moves.pop(name, None)
@@ -167,9 +183,9 @@ class ReplicaMoves:
     def _run(self, name: str, move: ReplicaMove, copy: ReplicaCopy) -> Steps[None]:
         """Copy a replica until its copy can take its place. Raises `StorageFailed`."""
         if (former := self._former.get(name)) is not None:
-            yield from self._clear_former(name, former)
+            yield from self.clear_former(name)
             if name in self._former:
-                raise StorageFailed(former, "its directory from before the last move is still there")
+                raise StorageFailed(former.path, "its directory from before the last move is still there")
         self._disk.room(move.target)
         self._disk.put(copy.path, move.target)
         copy.begin()
@@ -232,34 +248,48 @@ class ReplicaMoves:
     def _note_moved(self, name: str, target: str, former: str) -> None:
         source = self._directories.place_of(name)
         self._directories.record_move(name, target)
-        self._former[name] = former
+        self._former[name] = Former(former, source)
         del self._moves[name]
         log.info("%s is moved from %s to %s", name, *map(self._directories.name_of, (source, target)))
-        self._scheduler.begin(("moved", former), self._clear_former(name, former))
+        self._scheduler.begin(("moved", former), self.clear_former(name))
 
-    def _clear_former(self, name: str, former: str) -> Steps[None]:
-        """Remove the former directory of a replica once the name of its new one is durable."""
-        while self._former.get(name) == former:
-            failure = yield partial(self._disk.sync_soon, [self._disk.directory(name)])
-            if self._former.get(name) != former:
+    def clear_former(self, name: str) -> Steps[None]:
+        """Remove the former directory of a replica. Return once it is removed, or a sync has failed.
+
+        Its new directory must be durable before it is renamed, and the new name before its files are removed: after a power cut,
+        one of both directories has all its files, among them the number of moves.
+        """
+        former = self._former.get(name)
+        while former is not None and self._former.get(name) is former:
+            is_renamed = former.is_renamed
+            failure = yield partial(self._disk.sync_soon, [self._disk.directory(former.source if is_renamed else name)])
+            if self._former.get(name) is not former:
                 return
+            if is_renamed != former.is_renamed:  # another caller was faster
+                continue
             if failure is None:
-                self._remove_former(name)
-                return
-            if not isinstance(failure, TryAgain):
-                sentence = "%s: its former directory remains until the next start, because a sync of the new one failed: %s"
+                if is_renamed:
+                    del self._former[name]
+                    self._disk.remove_tree_soon(former.path)
+                elif not self._rename_former(name, former):
+                    return
+            elif not isinstance(failure, TryAgain):
+                sentence = "%s: its former directory remains until the next start, because a sync failed: %s"
                 log.error(sentence, name, failure, extra={"cause": "move"})
                 return
-            yield self._scheduler.rest(AGAIN_MS)
+            else:
+                yield self._scheduler.rest(AGAIN_MS)
 
-    def _remove_former(self, name: str) -> None:
-        former = self._former.get(name)
-        if former is None:
-            return
+    def _clear_if_moved(self, name: str) -> Steps[None] | None:
+        """Return the steps that remove the former directory of a replica; None if it has none."""
+        return self.clear_former(name) if name in self._former else None
+
+    def _rename_former(self, name: str, former: Former) -> bool:
         gone = set_aside_name(name, self._random_bytes(16).hex(), DELETING)
         try:
-            self._disk.rename(former, gone, sync=False)
-            self._disk.remove_tree_soon(gone)
-            del self._former[name]
+            self._disk.rename(former.path, gone, sync=False)
         except StorageFailed as failure:
             log.error("%s: its former directory could not be removed: %s", name, failure, extra={"cause": "move"})
+            return False
+        former.path, former.is_renamed = gone, True
+        return True
