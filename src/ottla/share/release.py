@@ -1,0 +1,43 @@
+"""The ends of acquisitions without an acknowledgement: closed sessions, expired locks, and a log that starts later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, NO_MEMBER, Cell
+from ottla.share.window import CellChange, InFlightWindow
+
+
+def release_member(window: InFlightWindow, member_id: str, token: int) -> list[CellChange]:
+    """Return the changes that release all records of a member. Their delivery counts are as before they were acquired."""
+    return [
+        CellChange(first, last, Cell(AVAILABLE, cell.delivery_count - 1, NO_MEMBER, cell.deadline_ms, token, cell))
+        for first, last, cell in window.all_runs()
+        if cell.state == ACQUIRED and cell.member_id == member_id
+    ]
+
+
+def expire(window: InFlightWindow, due: Iterable[tuple[int, int]], delivery_count_limit: int, now_ms: int) -> list[CellChange]:
+    """Return the changes of records whose lock has ended: available again, or archived after their last attempt.
+
+    `due` are the locked ranges in order. A range that was acquired again meanwhile has a later deadline.
+    """
+    changes: list[CellChange] = []
+    position = window.start_offset
+    for first_offset, last_offset in due:
+        for first, last, cell in window.runs(max(first_offset, position), last_offset):
+            if cell.state == ACQUIRED and cell.deadline_ms <= now_ms:
+                changes.append(CellChange(first, last, released(cell, delivery_count_limit)))
+        position = max(position, last_offset + 1)
+    return changes
+
+
+def released(cell: Cell, delivery_count_limit: int) -> Cell:
+    """Return the cell after the delivery failed: available, or archived if it was the last attempt."""
+    state = AVAILABLE if cell.delivery_count < delivery_count_limit else ARCHIVED
+    return Cell(state, cell.delivery_count)
+
+
+def holds_before(window: InFlightWindow, offset: int) -> bool:
+    """Return whether a member holds a record before the offset."""
+    return any(cell.state == ACQUIRED or cell.token for _, _, cell in window.runs(window.start_offset, offset - 1))

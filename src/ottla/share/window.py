@@ -1,0 +1,237 @@
+"""The records in flight of a share partition, as runs: 16 bytes for each run of records in one state, no object for each record.
+
+The window is a step function over all offsets from its start to its end. Offsets without records between two in-flight batches have
+no cell. The bounds of in-flight batches are kept apart from the runs, because records are acquired by batch, and a batch keeps its
+bounds while runs are divided and joined. The window knows offsets and cells, and no rule.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from ottla.share.cells import ACKNOWLEDGED, Cell
+
+
+class CellChange(NamedTuple):
+    """The new cell of a range of records in flight."""
+
+    first_offset: int
+    last_offset: int
+    cell: Cell
+
+
+class Run(NamedTuple):
+    """A run of records in flight with the same cell."""
+
+    first_offset: int
+    last_offset: int
+    cell: Cell
+
+
+class InFlightWindow:
+    """The cells of all offsets from `start_offset` to `end_offset`. An empty window has equal offsets: the next one to be read."""
+
+    __slots__ = ("_bounds", "_cells", "_firsts", "_searched_from", "complete_count", "end_offset", "start_offset")
+
+    def __init__(self, start_offset: int = 0) -> None:
+        self.start_offset = start_offset
+        self.end_offset = start_offset
+        self.complete_count = 0
+        """The number of accepted and archived records in the window, also those whose write is under way."""
+        self._firsts = array("q")
+        self._cells: list[Cell | None] = []
+        self._bounds = array("q")
+        self._searched_from = start_offset
+        """No record before this offset can be acquired."""
+
+    def __bool__(self) -> bool:
+        return bool(self._firsts)
+
+    @property
+    def first_offset(self) -> int:
+        """Return the first offset with a cell, which is after `start_offset` if the log starts between two batches."""
+        return self._firsts[0] if self._firsts else self.end_offset
+
+    @property
+    def run_count(self) -> int:
+        """Return the number of runs."""
+        return len(self._firsts)
+
+    def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
+        """Yield the runs between two offsets, cut at both."""
+        firsts, cells, count = self._firsts, self._cells, len(self._firsts)
+        at = max(bisect_right(firsts, first_offset) - 1, 0)
+        while at < count and firsts[at] <= last_offset:
+            cell = cells[at]
+            if cell is not None:
+                first = firsts[at]
+                last = firsts[at + 1] - 1 if at + 1 < count else self.end_offset
+                if last >= first_offset:
+                    yield Run(max(first, first_offset), min(last, last_offset), cell)
+            at += 1
+
+    def all_runs(self) -> Iterator[Run]:
+        """Yield all runs of the window."""
+        return self.runs(self.start_offset, self.end_offset) if self else iter(())
+
+    def batch_of(self, offset: int) -> tuple[int, int]:
+        """Return the bounds of the in-flight batch that contains the offset."""
+        after = bisect_right(self._bounds, offset)
+        last = self._bounds[after] - 1 if after < len(self._bounds) else self.end_offset
+        return self._bounds[after - 1], last
+
+    def last_before_hole(self, offset: int) -> int:
+        """Return the last offset with a cell that is not after this offset, or one at least as large in the same run."""
+        if offset > self.end_offset:
+            return self.end_offset
+        at = bisect_right(self._firsts, offset) - 1
+        return self._firsts[at] - 1 if self._cells[at] is None else offset
+
+    def count_complete(self, first_offset: int) -> int:
+        """Return the number of accepted and archived records from an offset on."""
+        return sum(last - first + 1 for first, last, cell in self.runs(first_offset, self.end_offset) if cell.state >= ACKNOWLEDGED)
+
+    def first_acquirable(self) -> int | None:
+        """Return the first offset that can be acquired; None if there is none."""
+        found = self.acquirable_from(max(self._searched_from, self.start_offset), self.end_offset)
+        self._searched_from = self.end_offset + 1 if found is None else found
+        return found
+
+    def acquirable_from(self, first_offset: int, last_offset: int) -> int | None:
+        """Return the first offset between two offsets that can be acquired; None if there is none."""
+        firsts, cells = self._firsts, self._cells
+        at = max(bisect_right(firsts, first_offset) - 1, 0)
+        while at < len(firsts) and firsts[at] <= last_offset:
+            cell = cells[at]
+            if cell is not None and cell.is_acquirable:
+                return max(firsts[at], first_offset)
+            at += 1
+        return None
+
+    def extend(self, first_offset: int, last_offset: int, cell: Cell) -> None:
+        """Append a range of records as one in-flight batch. Offsets between the end of the window and the range have no records."""
+        if not self:
+            self.start_offset = self.end_offset = first_offset
+        elif first_offset > self.end_offset + 1:
+            self._put_run(self.end_offset + 1, None)
+            self._bounds.append(self.end_offset + 1)
+        self._put_run(first_offset, cell)
+        self._bounds.append(first_offset)
+        self.end_offset = last_offset
+        self._note(first_offset, last_offset, cell)
+
+    def add_bounds(self, offsets: Iterable[int]) -> None:
+        """Let an in-flight batch begin at each of these offsets."""
+        for offset in offsets:
+            at = bisect_left(self._bounds, offset)
+            if at == len(self._bounds) or self._bounds[at] != offset:
+                self._bounds.insert(at, offset)
+
+    def replace(self, changes: Sequence[CellChange]) -> None:
+        """Replace the cells of ranges in the window, which are in order and do not overlap."""
+        if not changes:
+            return
+        firsts, cells = self._firsts, self._cells
+        # Neighbours take part, since a changed run may become equal to them.
+        low = max(bisect_right(firsts, changes[0].first_offset) - 2, 0)
+        high = min(bisect_right(firsts, changes[-1].last_offset) + 1, len(firsts))
+        merged = _Merged()
+        at, position = low, firsts[low]
+        for change in changes:
+            at = self._copy(merged, at, position, change.first_offset)
+            merged.put(change.first_offset, change.cell)
+            position = change.last_offset + 1
+            at = self._pass(at, change.first_offset, position)
+            self._note(change.first_offset, change.last_offset, change.cell)
+        self._copy(merged, at, position, self._first_of(high))
+        firsts[low:high] = array("q", merged.firsts)
+        cells[low:high] = merged.cells
+
+    def trim(self) -> bool:
+        """Move the start over all complete records at the front. Returns whether it moved."""
+        cells, count = self._cells, len(self._firsts)
+        at = 0
+        while at < count and ((cell := cells[at]) is None or cell.is_complete):
+            at += 1
+        if not at:
+            return False
+        self.drop_before(self._first_of(at))
+        return True
+
+    def drop_before(self, offset: int) -> None:
+        """Drop all cells before the offset, which becomes the start of the window."""
+        if not self or offset > self.end_offset:
+            self._clear(offset)
+            return
+        for first, last, cell in self.runs(self.start_offset, offset - 1):
+            self._forget(first, last, cell)
+        at = bisect_right(self._firsts, offset) - 1
+        if at >= 0:
+            del self._firsts[:at], self._cells[:at]
+            self._firsts[0] = offset
+            if self._cells[0] is None:
+                del self._firsts[:1], self._cells[:1]
+            del self._bounds[: max(bisect_right(self._bounds, self._firsts[0]) - 1, 0)]
+        self.start_offset = offset
+
+    def _clear(self, offset: int) -> None:
+        del self._firsts[:], self._cells[:], self._bounds[:]
+        self.start_offset = self.end_offset = self._searched_from = offset
+        self.complete_count = 0
+
+    def _put_run(self, first_offset: int, cell: Cell | None) -> None:
+        if not self._cells or self._cells[-1] != cell:
+            self._firsts.append(first_offset)
+            self._cells.append(cell)
+
+    def _note(self, first_offset: int, last_offset: int, cell: Cell) -> None:
+        if cell.state >= ACKNOWLEDGED:
+            self.complete_count += last_offset - first_offset + 1
+        elif cell.is_acquirable and first_offset < self._searched_from:
+            self._searched_from = first_offset
+
+    def _forget(self, first_offset: int, last_offset: int, cell: Cell | None) -> None:
+        if cell is not None and cell.state >= ACKNOWLEDGED:
+            self.complete_count -= last_offset - first_offset + 1
+
+    def _first_of(self, at: int) -> int:
+        return self._firsts[at] if at < len(self._firsts) else self.end_offset + 1
+
+    def _copy(self, merged: _Merged, at: int, position: int, until: int) -> int:
+        """Copy the cells from `position` in run number `at` up to `until`. Returns the number of the run there."""
+        while position < until:
+            merged.put(position, self._cells[at])
+            position = self._first_of(at + 1)
+            if position > until:
+                break
+            at += 1
+        return at
+
+    def _pass(self, at: int, first_offset: int, until: int) -> int:
+        """Forget the replaced cells from `first_offset` in run number `at` up to `until`. Returns the number of the run there."""
+        while at < len(self._firsts):
+            after = self._first_of(at + 1)
+            self._forget(max(first_offset, self._firsts[at]), min(after, until) - 1, self._cells[at])
+            if after > until:
+                break
+            at += 1
+        return at
+
+
+class _Merged:
+    """A part of the window that is built anew: equal neighbours become one run."""
+
+    __slots__ = ("cells", "firsts")
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.cells: list[Cell | None] = []
+
+    def put(self, first_offset: int, cell: Cell | None) -> None:
+        """Append a run that begins at the offset."""
+        if not self.cells or (self.cells[-1] is not cell and self.cells[-1] != cell):
+            self.firsts.append(first_offset)
+            self.cells.append(cell)
