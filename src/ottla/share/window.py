@@ -102,6 +102,8 @@ class InFlightWindow:
 
     def acquirable_from(self, first_offset: int, last_offset: int) -> int | None:
         """Return the first offset between two offsets that can be acquired; None if there is none."""
+        if first_offset > min(last_offset, self.end_offset):
+            return None
         firsts, cells = self._firsts, self._cells
         at = max(bisect_right(firsts, first_offset) - 1, 0)
         while at < len(firsts) and firsts[at] <= last_offset:
