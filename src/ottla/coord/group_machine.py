@@ -43,6 +43,7 @@ from ottla.coord.records import (
 from ottla.coord.refusal import refuse
 from ottla.coord.runtime.machine import NOBODY, Due, Input, KeyAndValue, Outcome, Reply, Timer, WrittenBy, drain
 from ottla.coord.settings import GroupSettings
+from ottla.coord.share.groups import ShareGroups
 from ottla.ports import Now, Pauses
 from ottla.wire.api.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from ottla.wire.api.heartbeat import HeartbeatRequest
@@ -64,8 +65,8 @@ def no_settings_of_its_own(group_id: str) -> Mapping[str, int]:
 class GroupMachine:
     """The state machine of group coordinators: it decides inputs, and its records change the groups.
 
-    Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids. Each of the `kinds` (classic and consumer) has
-    its own groups, and a group id is in at most one kind. `assignors` are for consumer groups; the first assignor is the default.
+    Inputs and outcomes are in `ottla.coord.outcome`. `new_id` returns unique ids. Each of the `kinds` (classic, consumer, share)
+    has its own groups, and a group id is in at most one kind. `assignors` are for consumer groups; the first one is the default.
     `of_group` returns the settings of one group. `memory` limits the memory of all members, and is shared with other machines.
     """
 
@@ -83,6 +84,7 @@ class GroupMachine:
         self.kinds = tuple(kind(self.context) for kind in kinds)
         self.context.tables = tuple(kind.groups for kind in self.kinds)
         self.classic, self.consumers = self._kind(ClassicGroups), self._kind(ConsumerGroups)
+        self.shares = self._kind(ShareGroups)
         self.offsets = offsets.Offsets()
         self._by_type = {kind.group_type: kind for kind in self.kinds}
         self._homes = {what: kind for kind in reversed(self.kinds) for what in kind.decisions}
@@ -169,7 +171,7 @@ class GroupMachine:
                 self.weight += drop(other.groups, group_id)
 
     def _note(self, event: TopicsSeen | DeletionBegun | DeletionOver) -> None:
-        """Apply an event that concerns both classic and consumer groups."""
+        """Apply an event that concerns groups of all kinds."""
         if isinstance(event, TopicsSeen):
             self.context.topics = event.topics
             for kind in self.kinds:
@@ -261,13 +263,18 @@ class GroupMachine:
         return Outcome(tuple(records), (Reply(asked.token, response),))
 
     def _topics_deleted(self, asked: Input[TopicsDeleted], now: Now) -> GroupOutcome:
-        return self._forget_topics(TopicsKey(asked.body.names, self.offsets.group_ids(), 0, asked.token), now)
+        groups = (*self.offsets.group_ids(), *self.shares.groups)
+        return self._forget_topics(TopicsKey(asked.body.names, groups, 0, asked.token), now)
 
     def _topics_changed(self, asked: Input[TopicsChanged], now: Now) -> GroupOutcome:
         return Outcome((TopicsSeen(asked.body.topics, asked.body.names, asked.body.new),))
 
     def _forget_topics(self, key: TopicsKey, now: Now) -> GroupOutcome:
-        records, following = expiry.forget_topics(self.offsets, key, self.context.topics)
+        gone, following = expiry.forget_topics(self.offsets, key, self.context.topics)
+        records: list[GroupRecord] = [*gone]
+        for group_id in key.groups[key.at : len(key.groups) if following is None else following.at]:
+            group = self.context.find(group_id)
+            records += () if group is None else group.without_deleted(self.context.topics)
         if following is not None:
             return Outcome(tuple(records), timers=(Timer(following, now.mono_ms + expiry.PAUSE_MS),))
         replies = () if key.token == NOBODY else (Reply(key.token, TopicsForgotten(key.names)),)
@@ -330,6 +337,7 @@ def _join(outcomes: list[GroupOutcome]) -> GroupOutcome:
         tuple(record for outcome in outcomes for record in outcome.records),
         tuple(reply for outcome in outcomes for reply in outcome.replies),
         tuple(timer for outcome in outcomes for timer in outcome.timers),
+        tuple(order for outcome in outcomes for order in outcome.orders),
     )
 
 

@@ -1,6 +1,6 @@
 """The interfaces of groups: the methods of one group, and of each kind of groups, that a coordinator calls.
 
-A new kind (such as KIP-932's share groups) is two classes, a `Group` and a `GroupKind`, and an entry in `ottla.coord.kinds`.
+A new kind is two classes, a `Group` and a `GroupKind`, and an entry in `ottla.coord.kinds`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Group(OffsetRules, Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the group has no members, so that it can be deleted or replaced by a group of another kind."""
+        """Return whether the group has no members, so that it can be deleted."""
         ...
 
     @property
@@ -96,6 +96,10 @@ class Group(OffsetRules, Protocol):
         """Return whether a member possibly reads this topic."""
         ...
 
+    def yields_to(self, group_type: str, /) -> bool:
+        """Return whether a new group of this type may replace the group, which must be empty for that."""
+        ...
+
     def serves(self, request: type, /) -> bool:
         """Return whether this group decides requests of this type, even for an API of another kind of groups."""
         ...
@@ -105,6 +109,10 @@ class Group(OffsetRules, Protocol):
         ...
 
     def tombstones(self) -> Sequence[Stored]: ...
+
+    def without_deleted(self, topics: KnownTopics, /) -> Sequence[Stored]:
+        """Return the records that remove deleted topics from the group's own state. `topics` are those that exist."""
+        ...
 
 
 class MissingGroup:
@@ -155,7 +163,7 @@ class Context:
 
 
 class GroupKind(Protocol):
-    """All groups of one protocol (classic or consumer) of a coordinator, with the rules that decide their requests."""
+    """All groups of one protocol (classic, consumer or share) of a coordinator, with the rules that decide their requests."""
 
     group_type: ClassVar[str]
     decisions: ClassVar[Mapping[type, Decision]]

@@ -7,6 +7,7 @@ from typing import Final
 from ottla.coord.classic.groups import ClassicGroups
 from ottla.coord.consumer.groups import ConsumerGroups
 from ottla.coord.groups import GroupKind
+from ottla.coord.share.groups import ShareGroups
 
-KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerGroups)
+KINDS: Final[tuple[type[GroupKind], ...]] = (ClassicGroups, ConsumerGroups, ShareGroups)
 """The kinds, in order. Of several kinds that serve an API, the first decides requests to groups that do not exist."""

@@ -12,6 +12,7 @@ from ottla.coord.consumer.records import TargetStored
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
 from ottla.coord.runtime.machine import NOBODY, Input, Outcome, Shown, every_topic
+from ottla.coord.share.events import ShareEvent
 from ottla.ports import Pauses
 from ottla.values import dataclass
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -31,7 +32,17 @@ class DeletionOver(NamedTuple):
     group_id: str
 
 
-GroupRecord = Stored | ClassicEvent | ConsumerEvent | TopicsSeen | OffsetPending | TransactionEnded | DeletionBegun | DeletionOver
+GroupRecord = (
+    Stored
+    | ClassicEvent
+    | ConsumerEvent
+    | ShareEvent
+    | TopicsSeen
+    | OffsetPending
+    | TransactionEnded
+    | DeletionBegun
+    | DeletionOver
+)
 """Changes of groups and offsets: records of `__consumer_offsets`, and events that a restart drops."""
 
 GroupOutcome = Outcome[GroupRecord]
@@ -97,7 +108,7 @@ class ExpiryKey:
 
 @dataclass(frozen=True, slots=True)
 class TopicsKey:
-    """The timer of a step that deletes offsets of deleted topics, beginning with group number `at` of `groups`.
+    """The timer of a step that deletes offsets and share partitions of deleted topics, from group number `at` of `groups` on.
 
     `token` is the token of the `TopicsDeleted` that started the deletion.
     """

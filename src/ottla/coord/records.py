@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`, as values and as bytes in Kafka's formats. Their effects are elsewhere.
 
-A key begins with its type (0 and 1: an offset, 2: a classic group, others: a consumer group), a value with its version; both are
-int16.
+A key begins with its type (0 and 1: an offset, 2: a classic group, 10 to 15: a share group, others: a consumer group), a value with
+its version; both are int16.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple, Never
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.runtime.record_reader import UnreadableRecord
+from ottla.coord.share import records as share
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
@@ -102,7 +103,7 @@ class GroupForgotten(NamedTuple):
     group_id: str
 
 
-Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored
+Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored | share.ShareStored
 
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
@@ -254,11 +255,13 @@ _ENCODE: dict[type, Callable[[Never], tuple[bytes, bytes | None]]] = {
     GroupStored: lambda record: (_group_key(record.group_id), _group_value(record)),
     GroupForgotten: lambda record: (_group_key(record.group_id), None),
     **dict.fromkeys(consumer.STORED, consumer.encode_record),
+    **dict.fromkeys(share.KINDS.stored, share.KINDS.encode),
 }
 _DECODE: dict[int, Callable[[bytes, bytes | None], Stored]] = {
     **dict.fromkeys(OFFSET_KINDS, _decode_offset),
     GROUP_KIND: _decode_group,
-    **consumer.DECODE,
+    **consumer.KINDS.decoders,
+    **share.KINDS.decoders,
 }
 STORED = frozenset(_ENCODE)
 """The types of stored records. All other changes of groups are volatile events."""

@@ -21,6 +21,11 @@ class GroupSettings:
     group_consumer_regex_refresh_interval_ms: int = 10 * MINUTE_MS
     group_consumer_max_size: int = 2_147_483_647
     group_consumer_migration_policy: str = "bidirectional"
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_initialize_retry_interval_ms: int = 30_000
+    group_share_max_size: int = 200
     ottla_max_group_bytes: int = 100 << 20
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 10_080 * MINUTE_MS

@@ -83,6 +83,12 @@ class Room:
     def is_subscribed(self, topic: str) -> bool:
         return False
 
+    def yields_to(self, group_type: str) -> bool:
+        return not self.members
+
+    def without_deleted(self, topics: object) -> Sequence[Any]:
+        return ()
+
     def serves(self, request: type) -> bool:
         return True
 

@@ -31,6 +31,7 @@ from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
 from ottla.wire.api.offset_commit import OffsetCommitRequest
@@ -133,6 +134,14 @@ class ClassicGroup:
     def is_deserted(self) -> bool:
         """Return whether the group is empty, and no client has a member id with which it can join."""
         return self.state is State.EMPTY and not self.invited
+
+    def yields_to(self, group_type: str) -> bool:
+        """Return whether a group of this type replaces the empty group: a consumer or streams group, as in Kafka."""
+        return self.is_empty and group_type != "share"
+
+    def without_deleted(self, topics: KnownTopics) -> Sequence[GroupStored]:
+        """Return no records: the group's leader finds that a topic was deleted."""
+        return ()
 
     def is_subscribed(self, topic: str) -> bool:
         """Return whether a member possibly reads this topic.

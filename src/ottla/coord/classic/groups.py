@@ -109,11 +109,11 @@ class ClassicGroups:
         return ClassicDraft(self.groups.get(group_id), group_id, self._context.settings, now, token)
 
     def _join(self, asked: Input[JoinGroupRequest], now: Now) -> GroupOutcome:
-        """Decide a JoinGroup. An empty group of another kind becomes a classic group."""
+        """Decide a JoinGroup. An empty consumer or streams group becomes a classic group."""
         group_id = asked.body.group_id
         present = self._context.find(group_id)
         other = None if group_id in self.groups else present
-        if other is not None and not other.is_empty:
+        if other is not None and not other.yields_to(ClassicGroup.group_type):
             return _reply_to(asked, rebalance.join_error(INCONSISTENT_GROUP_PROTOCOL, asked.body.member_id))
         draft = self._draft(group_id, now, asked.token)
         join(draft, asked, self._context.new_id, exists=group_id in self.groups)

@@ -54,6 +54,7 @@ from ottla.coord.consumer.records import (
     TargetStored,
 )
 from ottla.coord.consumer.states import GroupState, MemberState
+from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.wire.api.join_group import JoinGroupRequest
@@ -137,6 +138,14 @@ class ConsumerGroup:
     @property
     def is_deserted(self) -> bool:
         return not self.members
+
+    def yields_to(self, group_type: str) -> bool:
+        """Return whether a group of this type replaces the empty group: only a classic one, as in Kafka."""
+        return not self.members and group_type == "classic"
+
+    def without_deleted(self, topics: KnownTopics) -> Sequence[ConsumerStored]:
+        """Return no records: the group finds by its next heartbeat that a topic was deleted."""
+        return ()
 
     def serves(self, request: type) -> bool:
         """Return whether this group decides a classic request. A JoinGroup to an empty group makes it a classic group instead."""

@@ -177,7 +177,7 @@ class ConsumerGroups:
             return Refusal(GROUP_ID_NOT_FOUND, f"Consumer group {draft.group_id} does not exist: join first.")
         if known is None:
             return None
-        if not known.is_empty:
+        if not known.yields_to(ConsumerGroup.group_type):
             return migrate.upgrade(draft, known)
         for record in known.tombstones():
             draft.store(record)

@@ -5,18 +5,17 @@ Their effects are elsewhere. The first field of each record is the group id. Rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Never
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.member import Classic, Epochs
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.states import MemberState
+from ottla.coord.record_kinds import OF_GROUP, VERSION, RecordKind, RecordKinds
+from ottla.coord.runtime.machine import KeyAndValue
 from ottla.wire.data import consumer_groups as data
-from ottla.wire.data import decode_key, decode_value, encode_key, encode_value
-from ottla.wire.schema import Message
-
-VERSION = 0
+from ottla.wire.data import encode_value
 
 
 class EpochStored(NamedTuple):
@@ -139,13 +138,11 @@ ConsumerStored = (
 )
 
 
-def encode_record(record: ConsumerStored) -> tuple[bytes, bytes | None]:
+def encode_record(record: ConsumerStored) -> KeyAndValue:
     """Return a record's stored key and value. The value of a tombstone is None. Raises `Unencodable`."""
-    kind = _KIND_OF[type(record)]
-    key = encode_key(kind.key(**dict(zip(kind.names, record, strict=False))))  # a record begins with the fields of its key
     if type(record) is TargetStored and not record.partitions:  # a fast path: thousands of members can have an empty target
-        return key, _NOTHING
-    return key, None if type(record) is kind.forgotten else encode_value(kind.write(record), VERSION)  # type: ignore[arg-type]  # of this kind
+        return KINDS.encode_key(record), _NOTHING
+    return KINDS.encode(record)
 
 
 def _group_value(record: EpochStored) -> data.ConsumerGroupMetadataValue:
@@ -282,31 +279,7 @@ def _read_pattern(value: data.ConsumerGroupRegularExpressionValue, group_id: str
     return PatternStored(group_id, pattern, frozenset(value.topics), value.version, value.timestamp)
 
 
-class RecordKind(NamedTuple):
-    """The encoding of one type of a consumer group's records in `__consumer_offsets`.
-
-    `key` and `value` are the message classes of a stored record. In memory, `stored` is the class of the record, and `forgotten` of
-    its tombstone. `names` are the key's fields. `write(record)` returns the message of the value, and `read(value, *fields)` makes
-    the record from the value and the key's fields.
-    """
-
-    key: type[Any]
-    value: type[Message]
-    stored: type[ConsumerStored]
-    forgotten: type[ConsumerStored]
-    write: Callable[[Never], Message]
-    read: Callable[..., ConsumerStored]
-    names: tuple[str, ...] = ("group_id", "member_id")
-
-    def decode(self, key: bytes, value: bytes | None) -> ConsumerStored:
-        """Return a stored record. Raises `Malformed`."""
-        read = decode_key(self.key, key)
-        fields = [getattr(read, name) for name in self.names]
-        return self.forgotten(*fields) if value is None else self.read(decode_value(self.value, value)[1], *fields)
-
-
-OF_GROUP = ("group_id",)
-_KINDS = (
+KINDS: Final = RecordKinds(
     RecordKind(
         data.ConsumerGroupMetadataKey,
         data.ConsumerGroupMetadataValue,
@@ -368,8 +341,5 @@ _KINDS = (
         ("group_id", "regular_expression"),
     ),
 )
-_KIND_OF = {record: kind for kind in _KINDS for record in (kind.stored, kind.forgotten)}
-STORED = frozenset(_KIND_OF)
+STORED: Final = KINDS.stored
 """The types of all records of consumer groups."""
-DECODE = {kind.key.WIRE.key: kind.decode for kind in _KINDS}
-"""The decoder of key and value, by the number with which the key begins. Decoders raise `Malformed`."""

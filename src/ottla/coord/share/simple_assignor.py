@@ -1,0 +1,129 @@
+"""The assignor `simple` of share groups (KIP-932), which can assign one partition to several members.
+
+It balances first, then keeps assignments. Without more members than partitions, each partition has one member. Otherwise each
+partition has about as many members as any other, and each member at most one partition more than any other. If members have
+different subscriptions, each topic is balanced separately. The module is a pure function of subscriptions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.coord.consumer.assign import BETWEEN_PAUSES, Partitions, Subscriber, finish
+from ottla.ports import Pauses
+from ottla.wire.schema import Uuid
+
+SIMPLE: Final = "simple"
+
+Place = tuple[Uuid, int]
+"""A partition of a topic."""
+
+
+class _Shares(NamedTuple):
+    """One balanced set: its places, and the member ids that share them, both in a fixed order."""
+
+    places: Sequence[Place]
+    members: Sequence[str]
+
+
+def assign(subscribers: Mapping[str, Subscriber], assignable: Mapping[Uuid, frozenset[int]]) -> dict[str, Partitions]:
+    """Return the target assignment of every member, by its id.
+
+    `assignable` are the partitions whose state is initialized, of the topics that exist. A member whose partitions stay has the
+    same object as in `owned`.
+    """
+    return finish(assign_slowly(subscribers, assignable))
+
+
+def assign_slowly(
+    subscribers: Mapping[str, Subscriber], assignable: Mapping[Uuid, frozenset[int]]
+) -> Pauses[dict[str, Partitions]]:
+    """Return the result of `assign`, but pause between parts of the work."""
+    held: dict[str, set[Place]] = {member_id: set() for member_id in subscribers}
+    for shares in _balanced_sets(subscribers, assignable):
+        yield from _Balance(shares, subscribers, held).run()
+    assigned: dict[str, Partitions] = {}
+    for member_id, subscriber in subscribers.items():
+        assigned[member_id] = _partitions(held[member_id], subscriber.owned)
+        if len(assigned) % BETWEEN_PAUSES == 0:
+            yield None
+    return assigned
+
+
+def _balanced_sets(subscribers: Mapping[str, Subscriber], assignable: Mapping[Uuid, frozenset[int]]) -> list[_Shares]:
+    """Return all partitions as one set if all members have the same subscription, else one set for each topic."""
+    members = sorted(subscribers)
+    subscriptions = {subscriber.topic_ids for subscriber in subscribers.values()}
+    topic_ids = sorted({topic_id for topics in subscriptions for topic_id in topics if topic_id in assignable})
+    by_topic = {topic_id: [(topic_id, number) for number in sorted(assignable[topic_id])] for topic_id in topic_ids}
+    if len(subscriptions) == 1:
+        return [_Shares([place for places in by_topic.values() for place in places], members)]
+    return [
+        _Shares(places, [member_id for member_id in members if topic_id in subscribers[member_id].topic_ids])
+        for topic_id, places in by_topic.items()
+    ]
+
+
+def _partitions(places: set[Place], owned: Partitions) -> Partitions:
+    by_topic: dict[Uuid, set[int]] = {}
+    for topic_id, number in places:
+        by_topic.setdefault(topic_id, set()).add(number)
+    partitions = {topic_id: frozenset(numbers) for topic_id, numbers in by_topic.items()}
+    return owned if partitions == owned else partitions
+
+
+class _Balance:
+    """The assignment of one set of places, which fills `held`: first what members keep, then what is left."""
+
+    def __init__(self, shares: _Shares, subscribers: Mapping[str, Subscriber], held: dict[str, set[Place]]) -> None:
+        places, members = shares
+        self._shares, self._subscribers, self._held = shares, subscribers, held
+        self._sharing = -(-len(members) // len(places)) if places else 0
+        total = self._sharing * len(places)
+        self._room = {id_: -(-total * (at + 1) // len(members)) + -total * at // len(members) for at, id_ in enumerate(members)}
+        """How many more places each member gets."""
+        self._holders: dict[Place, int] = dict.fromkeys(places, 0)
+
+    def run(self) -> Pauses[None]:
+        yield from self._keep()
+        yield from self._fill()
+
+    def _keep(self) -> Pauses[None]:
+        """Let members keep the places that they own, up to their number of places, and up to the sharing of each place."""
+        work = 0
+        for member_id in self._shares.members:
+            for topic_id, numbers in self._subscribers[member_id].owned.items():
+                for number in sorted(numbers):
+                    place = topic_id, number
+                    if self._room[member_id] > 0 and self._holders.get(place, self._sharing) < self._sharing:
+                        self._give(place, member_id)
+                    work += 1
+                    if work % BETWEEN_PAUSES == 0:
+                        yield None
+
+    def _fill(self) -> Pauses[None]:
+        """Give each place to members in turn until it has enough of them.
+
+        A member that has the place already is passed over. If all members with room have it, the place keeps fewer members.
+        """
+        waiting = deque(member_id for member_id in self._shares.members if self._room[member_id] > 0)
+        for count, place in enumerate(self._shares.places, 1):
+            passed: list[str] = []
+            while waiting and self._holders[place] < self._sharing:
+                member_id = waiting.popleft()
+                if place in self._held[member_id]:
+                    passed.append(member_id)
+                    continue
+                self._give(place, member_id)
+                if self._room[member_id] > 0:
+                    waiting.append(member_id)
+            waiting.extendleft(reversed(passed))
+            if count % BETWEEN_PAUSES == 0:
+                yield None
+
+    def _give(self, place: Place, member_id: str) -> None:
+        self._held[member_id].add(place)
+        self._holders[place] += 1
+        self._room[member_id] -= 1
