@@ -34,10 +34,11 @@ GROUP_VERSION: Final = Feature("group.version", OFF, 1)
 """1: the consumer protocol (KIP-848)."""
 TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
 """1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
-OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION)}
+SHARE_VERSION: Final = Feature("share.version", OFF, 1)
+"""1: share groups (KIP-932)."""
+OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION, SHARE_VERSION)}
 OFF_ONLY: Final = {
-    name: Feature(name, OFF, OFF)
-    for name in ("kraft.version", "eligible.leader.replicas.version", "share.version", "streams.version")
+    name: Feature(name, OFF, OFF) for name in ("kraft.version", "eligible.leader.replicas.version", "streams.version")
 }
 """Kafka's other features. They are off and stay off: changes of their levels are refused, so that clients see what is missing."""
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}

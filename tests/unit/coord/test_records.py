@@ -82,7 +82,7 @@ def test_a_newer_version_is_unreadable_and_said_so() -> None:
 
 
 def test_kinds_of_other_groups_are_passed_over() -> None:
-    assert decode_record(b"\0\x0banything", b"") is None
+    assert decode_record(b"\0\x7fanything", b"") is None
 
 
 KAFKAS_ID = b"inst-eb6ffd15-65e3-41c7-bf76-7bd3750f7c08"

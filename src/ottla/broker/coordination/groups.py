@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
 from ottla.broker.coordination.replay import stored_records
@@ -121,6 +121,7 @@ class GroupCoordinators:
             self._notify_of_topics,
             self._on_load,
             self._stop_removal,
+            carry_out=self._execute,
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
@@ -132,6 +133,8 @@ class GroupCoordinators:
         self._assignors = assignors
         self._memory = GroupMemory(self.coordinators.weight)
         self._scheduler = scheduler
+        self.carry_out: dict[type, Callable[[Shard[GroupMachine], Any], None]] = {}
+        """The functions that execute the orders of coordinators, by the order's type."""
         self._forgetting: dict[int, set[str]] = {}
         self._forgotten_waits = Waits(scheduler)
         settings.told.append(self._settings_changed)
@@ -212,6 +215,12 @@ class GroupCoordinators:
         if index in self._forgetting:
             self._remove_offsets(shard, index, frozenset(self._forgetting[index]), now)
 
+    def _execute(self, partition: Partition, shard: Shard[GroupMachine], order: object) -> None:
+        """Execute an order of a coordinator whose records are durable, if some part of this broker executes such orders."""
+        function = self.carry_out.get(type(order))
+        if function is not None:
+            function(shard, order)
+
     def _stop_removal(self, index: int) -> None:
         """Stop the removal of offsets in this partition: the coordinator's new broker is notified of deleted topics itself."""
         self._forgetting.pop(index, None)
@@ -235,6 +244,9 @@ class GroupCoordinators:
         return self._settings.part(
             GroupSettings,
             offsets_retention_ms=settings.offsets_retention_minutes * MINUTE_MS,
+            group_share_initialize_retry_interval_ms=max(
+                settings.group_share_initialize_retry_interval_ms, settings.offsets_commit_timeout_ms
+            ),
             stores_topic_ids=settings.inter_broker_protocol_version.has(Switch.FLEXIBLE_OFFSETS),
         )
 

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import partial
-from typing import Any, TypeVar
 
 from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.transactions import TransactionShards
+from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
 from ottla.broker.serving.authorization import DENIED, Need, Operation, Resource
-from ottla.broker.serving.parts import Parts, ResponseWriter, by_weight
+from ottla.broker.serving.parts import Parts, ResponseWriter
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
@@ -73,21 +73,11 @@ MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
 """Upper limits of topics and bytes in a ConsumerGroupHeartbeat, which has the subscription and the owned partitions."""
 
-MEMBERS = ("groups", "members")
-PIECE_BYTES = 256 << 10
-MEMBER_BYTES = 1000
-"""Bytes of members written in one step, and the fixed size of a member without its lists and metadata."""
-
-DESCRIBED_BYTES = 1 << 20
-"""Size of members described in one step, in bytes: about a millisecond."""
-
 DELETED_AT_ONCE = 10
 """Groups deleted in one step. One step of the deletion of a group's offsets takes two milliseconds."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
 Kinds = Mapping[int, GroupShards | TransactionShards]
-Asked = TypeVar("Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest)
-Described = TypeVar("Described", DescribeGroupsResponse.DescribedGroup, ConsumerGroupDescribeResponse.DescribedGroup)
 
 
 @serves(FindCoordinatorRequest, parts=Parts(((("coordinator_keys",), ("coordinators",)),)))
@@ -286,14 +276,6 @@ def list_groups(request: Request[ListGroupsRequest], groups: GroupShards, purgat
     return writer.reply()
 
 
-def _with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
-    """Return the groups. If `included`, set the client's authorized operations in each existing group."""
-    for group in groups:
-        if included and not group.error_code:
-            group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
-    return groups
-
-
 @serves(
     DescribeGroupsRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "groups"),
@@ -307,13 +289,13 @@ def describe_groups(
 
     def combine(messages: list[DescribeGroupsResponse]) -> DescribeGroupsResponse:
         described = [group for message in messages for group in message.groups]
-        return DescribeGroupsResponse(groups=_with_operations(described, request.peer, rights, included=asks))
+        return DescribeGroupsResponse(groups=with_operations(described, request.peer, rights, included=asks))
 
     def describe(names: list[str]) -> Reply:
         return groups.request_several(((name, DescribeGroupsRequest(groups=[name])) for name in names), request, combine)
 
     writer = ResponseWriter(request, MEMBERS, DescribeGroupsResponse())
-    return (yield from _described_slowly(request, lambda body: body.groups, groups, purgatory, writer, describe))
+    return (yield from described_slowly(request, lambda body: body.groups, groups, purgatory, writer, describe))
 
 
 @serves(
@@ -338,7 +320,7 @@ def consumer_group_describe(
         if not rights.is_open:
             seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
             described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
-        return ConsumerGroupDescribeResponse(groups=_with_operations(described, request.peer, rights, included=asks))
+        return ConsumerGroupDescribeResponse(groups=with_operations(described, request.peer, rights, included=asks))
 
     def describe(names: list[str]) -> Reply:
         if not is_served:
@@ -347,60 +329,7 @@ def consumer_group_describe(
         return groups.request_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
 
     writer = ResponseWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
-    return (yield from _described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
-
-
-def _described_slowly(
-    request: Request[Asked],
-    names_in: Callable[[Asked], list[str]],
-    groups: GroupShards,
-    purgatory: Purgatory,
-    writer: ResponseWriter,
-    describe: Callable[[list[str]], Reply],
-) -> Steps[Reply]:
-    """Describe the requested groups with `describe`, a few at a time, and write all results into one response."""
-    for part in writer.admit(request):
-        for names in by_weight(names_in(part.body), partial(_weight, groups), DESCRIBED_BYTES):
-            described = yield from purgatory.wait_for(describe(names))
-            if not isinstance(described, Message):
-                return described
-            for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups
-                yield from writer.put(_pieces(type(described), group))
-            if writer.is_too_large:
-                break
-    return writer.reply()
-
-
-def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
-    """Yield several responses for one group, each with some of its members."""
-    for members in by_weight(group.members, _SIZE_OF[type(group)], PIECE_BYTES):
-        some = copy(group)
-        some.members = members
-        yield response(groups=[some])
-
-
-def _size_of_classic(member: DescribeGroupsResponse.DescribedGroupMember) -> int:
-    """Return the approximate size of a member in bytes, which bounds the time to describe it."""
-    return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
-
-
-def _size_of_consumer(member: ConsumerGroupDescribeResponse.Member) -> int:
-    """Return the approximate size of a consumer group's member in bytes."""
-    held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
-    partitions = sum(len(topic.partitions) for topic in held)
-    return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
-
-
-_SIZE_OF: dict[type, Callable[[Any], int]] = {
-    DescribeGroupsResponse.DescribedGroup: _size_of_classic,
-    ConsumerGroupDescribeResponse.DescribedGroup: _size_of_consumer,
-}
-
-
-def _weight(groups: GroupShards, name: str) -> int:
-    """Return the size of a group's members in bytes; 0 if the group has no coordinator here."""
-    machine = groups.machine_of(name)
-    return 0 if machine is None else machine.weight_of(name)
+    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
 
 
 def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:

@@ -21,6 +21,7 @@ list_offsets ListOffsets OffsetForLeaderEpoch
 topics CreateTopics DeleteTopics CreatePartitions
 groups FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups ListGroups DeleteGroups
 groups ConsumerGroupHeartbeat ConsumerGroupDescribe
+share_groups ShareGroupHeartbeat ShareGroupDescribe
 offsets OffsetCommit OffsetFetch OffsetDelete
 transactions InitProducerId AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers DescribeTransactions ListTransactions
 txn_offset_commit TxnOffsetCommit

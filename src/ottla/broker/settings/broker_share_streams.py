@@ -20,6 +20,13 @@ class ShareStreamsSettings(SettingsOf):
     group_share_assignment_interval_ms = default_of(GroupConfigs.share_assignment_interval_ms)
     group_share_delivery_count_limit = default_of(GroupConfigs.share_delivery_count_limit, check=between(2, 10), dynamic=False)
     group_share_heartbeat_interval_ms = default_of(GroupConfigs.share_heartbeat_interval_ms, dynamic=False)
+    group_share_initialize_retry_interval_ms = Setting(
+        INT,
+        30_000,
+        "Time without a result after which share partitions are initialized again; at least offsets.commit.timeout.ms.",
+        check=at_least(1),
+        hidden=True,
+    )
     group_share_max_assignment_interval_ms = _int(15_000, "Longest share.assignment.interval.ms.", check=at_least(0))
     group_share_max_delivery_count_limit = _int(10, "Largest share.delivery.count.limit.", check=between(5, 25))
     group_share_max_heartbeat_interval_ms = _int(15_000, "Longest share.heartbeat.interval.ms.", check=at_least(1))

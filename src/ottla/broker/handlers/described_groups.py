@@ -1,0 +1,108 @@
+"""Descriptions of groups of any kind in slices, because a group can have thousands of members.
+
+A handler passes the function that describes a few groups. Depends on no kind beyond the size of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
+from typing import Any, TypeVar
+
+from ottla.broker.coordination.groups import GroupShards
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Resource
+from ottla.broker.serving.parts import ResponseWriter, by_weight
+from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.request import Peer, Request
+from ottla.ports import Steps
+from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
+from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.wire.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from ottla.wire.schema import Message
+
+MEMBERS = ("groups", "members")
+PIECE_BYTES = 256 << 10
+MEMBER_BYTES = 1000
+"""Bytes of members written in one step, and the fixed size of a member without its lists and metadata."""
+
+DESCRIBED_BYTES = 1 << 20
+"""Size of members described in one step, in bytes: about a millisecond."""
+
+Asked = TypeVar("Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest, ShareGroupDescribeRequest)
+Described = TypeVar(
+    "Described",
+    DescribeGroupsResponse.DescribedGroup,
+    ConsumerGroupDescribeResponse.DescribedGroup,
+    ShareGroupDescribeResponse.DescribedGroup,
+)
+
+
+def with_operations(groups: list[Described], peer: Peer, rights: Rights, *, included: bool) -> list[Described]:
+    """Return the groups. If `included`, set the client's authorized operations in each existing group."""
+    for group in groups:
+        if included and not group.error_code:
+            group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
+    return groups
+
+
+def described_slowly(
+    request: Request[Asked],
+    names_in: Callable[[Asked], list[str]],
+    groups: GroupShards,
+    purgatory: Purgatory,
+    writer: ResponseWriter,
+    describe: Callable[[list[str]], Reply],
+) -> Steps[Reply]:
+    """Describe the requested groups with `describe`, a few at a time, and write all results into one response."""
+    for part in writer.admit(request):
+        for names in by_weight(names_in(part.body), partial(_weight, groups), DESCRIBED_BYTES):
+            described = yield from purgatory.wait_for(describe(names))
+            if not isinstance(described, Message):
+                return described
+            for group in described.groups:  # type: ignore[attr-defined]  # both responses have groups
+                yield from writer.put(_pieces(type(described), group))
+            if writer.is_too_large:
+                break
+    return writer.reply()
+
+
+def _pieces(response: Callable[..., Message], group: Any) -> Iterator[Message]:
+    """Yield several responses for one group, each with some of its members."""
+    for members in by_weight(group.members, _SIZE_OF[type(group)], PIECE_BYTES):
+        some = copy(group)
+        some.members = members
+        yield response(groups=[some])
+
+
+def _size_of_classic(member: DescribeGroupsResponse.DescribedGroupMember) -> int:
+    """Return the approximate size of a member in bytes, which bounds the time to describe it."""
+    return MEMBER_BYTES + len(member.member_metadata) + len(member.member_assignment)
+
+
+def _size_of_consumer(member: ConsumerGroupDescribeResponse.Member) -> int:
+    """Return the approximate size of a consumer group's member in bytes."""
+    held = (*member.assignment.topic_partitions, *member.target_assignment.topic_partitions)
+    partitions = sum(len(topic.partitions) for topic in held)
+    return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
+
+
+def _size_of_share(member: ShareGroupDescribeResponse.Member) -> int:
+    """Return the approximate size of a share group's member in bytes."""
+    held = member.assignment.topic_partitions
+    partitions = sum(len(topic.partitions) for topic in held)
+    return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
+
+
+_SIZE_OF: dict[type, Callable[[Any], int]] = {
+    DescribeGroupsResponse.DescribedGroup: _size_of_classic,
+    ConsumerGroupDescribeResponse.DescribedGroup: _size_of_consumer,
+    ShareGroupDescribeResponse.DescribedGroup: _size_of_share,
+}
+
+
+def _weight(groups: GroupShards, name: str) -> int:
+    """Return the size of a group's members in bytes; 0 if the group has no coordinator here."""
+    machine = groups.machine_of(name)
+    return 0 if machine is None else machine.weight_of(name)

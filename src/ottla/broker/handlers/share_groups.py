@@ -1,0 +1,137 @@
+"""ShareGroupHeartbeat and ShareGroupDescribe of share groups (KIP-932).
+
+Each request goes to the coordinator of its group; the rules of groups are in `coord.share`. Version 0 was a draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from ottla.broker.coordination.groups import GroupShards
+from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
+from ottla.broker.security.rights import Rights
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.purgatory import Purgatory, Reply
+from ottla.broker.serving.request import Request
+from ottla.broker.serving.routes import serves
+from ottla.broker.topics.features import Features
+from ottla.cluster.features import OFF, SHARE_VERSION
+from ottla.coord.consumer.names import AT_ONCE, TopicNames
+from ottla.coord.offsets import is_longer
+from ottla.ports import Steps
+from ottla.wire.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from ottla.wire.errors import INVALID_REQUEST, TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
+from ottla.wire.schema import Message
+
+MOST_TOPICS = 50_000
+MOST_NAMED_BYTES = 16 << 20
+"""Upper limits of topics and bytes in a ShareGroupHeartbeat, which has the subscription."""
+
+LONGEST_MEMBER_ID: Final = 36
+"""The most characters of a member id, which clients choose: a UUID as text."""
+
+DescribedShareGroup = ShareGroupDescribeResponse.DescribedGroup
+
+
+def are_served(features: Features) -> bool:
+    """Return whether the cluster serves share groups, by the feature share.version."""
+    return features.level(SHARE_VERSION) != OFF
+
+
+def is_member_id(member_id: str | None) -> bool:
+    """Return whether a share group's member may have this id."""
+    return bool(member_id) and not is_longer(member_id or "", LONGEST_MEMBER_ID)
+
+
+@serves(
+    ShareGroupHeartbeatRequest,
+    Need(Operation.READ, Resource.GROUP, "group_id"),
+    most=MOST_TOPICS,
+    most_bytes=MOST_NAMED_BYTES,
+)
+def share_group_heartbeat(
+    request: Request[ShareGroupHeartbeatRequest], groups: GroupShards, features: Features, rights: Rights
+) -> Reply:
+    """Serve a heartbeat if the feature level allows share groups.
+
+    Thousands of names are sorted, and their topics hashed, before the coordinator gets the request.
+    """
+    body = request.body
+    if not are_served(features):
+        return ShareGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
+    if not is_member_id(body.member_id):
+        sentence = "Invalid member id in the request: send a UUID as text."
+        return ShareGroupHeartbeatResponse(error_code=INVALID_REQUEST, error_message=sentence)
+    names = body.subscribed_topic_names or ()
+    if _hides_some(request, rights, names):
+        return ShareGroupHeartbeatResponse(error_code=TOPIC_AUTHORIZATION_FAILED)
+    if len(names) > AT_ONCE:
+        return _heartbeat_slowly(request, groups)
+    return groups.request(body.group_id, body, request, _same, blocking=True)
+
+
+def _same(message: Message) -> Message:
+    return message
+
+
+def _hides_some(request: Request[ShareGroupHeartbeatRequest], rights: Rights, names: Iterable[str]) -> bool:
+    """Return whether a member names topics that it may not describe, and log that. The caller refuses the whole heartbeat."""
+    api = request.api.name
+    return not rights.is_open and bool(
+        rights.find_denied(request.peer, Operation.DESCRIBE, Resource.TOPIC, names, api, request.now)
+    )
+
+
+def _heartbeat_slowly(request: Request[ShareGroupHeartbeatRequest], groups: GroupShards) -> Steps[Reply]:
+    body = request.body
+    names = yield from TopicNames.slowly(body.subscribed_topic_names or [])
+    machine = groups.machine_of(body.group_id)
+    if machine is not None:
+        yield from machine.shares.prepare(body.group_id, body.member_id, names)
+    body.subscribed_topic_names = names  # type: ignore[assignment]  # the coordinator needs no list, but names without order
+    return groups.request(body.group_id, body, request, _same, blocking=True)
+
+
+@serves(
+    ShareGroupDescribeRequest,
+    Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"),
+    parts=Parts(((("group_ids",), ("groups",)),), things=20, whole_bytes=64, together=True),
+)
+def share_group_describe(
+    request: Request[ShareGroupDescribeRequest], groups: GroupShards, features: Features, purgatory: Purgatory, rights: Rights
+) -> Steps[Reply]:
+    """Describe share groups, a few at a time by the size of their members."""
+    asks = request.body.include_authorized_operations
+
+    def combine(messages: list[ShareGroupDescribeResponse]) -> ShareGroupDescribeResponse:
+        described = [group for message in messages for group in message.groups]
+        if not rights.is_open:
+            seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+            described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
+        return ShareGroupDescribeResponse(groups=with_operations(described, request.peer, rights, included=asks))
+
+    def describe(names: list[str]) -> Reply:
+        if not are_served(features):
+            refused = [DescribedShareGroup(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names]
+            return ShareGroupDescribeResponse(groups=refused)
+        return groups.request_several(((name, ShareGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
+
+    writer = ResponseWriter(request, MEMBERS, ShareGroupDescribeResponse())
+    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
+
+
+def _topics_of(group: DescribedShareGroup) -> Iterator[str]:
+    for member in group.members:
+        yield from (each.topic_name for each in member.assignment.topic_partitions)
+
+
+def _hidden(group: DescribedShareGroup) -> DescribedShareGroup:
+    """Return the description of a group with topics that the client may not describe: an error and no members."""
+    return DescribedShareGroup(
+        group_id=group.group_id,
+        error_code=TOPIC_AUTHORIZATION_FAILED,
+        error_message="The group reads topics that you may not describe: add ACLs for DESCRIBE on them.",
+    )
