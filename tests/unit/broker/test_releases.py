@@ -237,16 +237,16 @@ def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
     body = ApiVersionsRequest(client_software_name="lib", client_software_version="1.0")
     answer = machine.ask(API_VERSIONS, version, body)
     told = answer.supported_features, answer.finalized_features
-    levels = {"group.version": 1, "transaction.version": 2}
+    levels = {"group.version": 1, "transaction.version": 2, "share.version": 1}
     assert all((each.min_version, each.max_version) == (0, levels.get(each.name, 0)) for each in told[0])
     assert all((each.min_version_level, each.max_version_level) == (levels[each.name],) * 2 for each in told[1])
     return {each.name for each in told[0]}, {each.name for each in told[1]}, answer.finalized_features_epoch
 
 
-def test_the_consumer_protocol_and_epochs_of_transactions_are_features_where_they_were() -> None:
-    both = {"group.version", "transaction.version"}
-    of_4_0 = both | {"kraft.version", "eligible.leader.replicas.version"}
-    of_4_1 = of_4_0 | {"share.version", "streams.version"}
+def test_new_protocols_and_epochs_of_transactions_are_features_where_they_were() -> None:
+    both = {"group.version", "transaction.version", "share.version"}
+    of_4_0 = {"group.version", "transaction.version", "kraft.version", "eligible.leader.replicas.version"}
+    of_4_1 = of_4_0 | both | {"streams.version"}
     assert features(machine_of("3.9"), 4) == (set(), set(), -1)
     for machine, supported in ((Machine(), of_4_1), (machine_of("4.0"), of_4_0), (machine_of("4.3"), of_4_1)):
         assert features(machine, 4) == (supported, both, 0)
@@ -265,4 +265,7 @@ def test_error_codes_that_came_later_are_told_as_what_was_told_before() -> None:
 def test_todays_listener_is_no_release_and_serves_every_version_that_a_release_announced() -> None:
     assert TODAY.is_today
     newest = highest(NAMES[-1]) | {CONTROLLED_SHUTDOWN: 3}
-    assert {key: route.versions for key, route in SERVED.items()} == {key: range(newest[key] + 1) for key in SERVED}
+    oldest = dict.fromkeys((76, 77, 78, 79), 1)  # version 0 was a draft
+    assert {key: route.versions for key, route in SERVED.items()} == {
+        key: range(oldest.get(key, 0), newest[key] + 1) for key in SERVED
+    }

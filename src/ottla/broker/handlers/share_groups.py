@@ -1,6 +1,6 @@
 """ShareGroupHeartbeat and ShareGroupDescribe of share groups (KIP-932).
 
-Each request goes to the coordinator of its group; the rules of groups are in `coord.share`. Version 0 was a draft.
+Each request goes to the coordinator of its group; the rules of groups are in `coord.share`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, Sha
 from ottla.wire.errors import INVALID_REQUEST, TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
 from ottla.wire.schema import Message
 
+FIRST_VERSION: Final = 1
+"""The first version that a release has served. Version 0 was a draft."""
+
 MOST_TOPICS = 50_000
 MOST_NAMED_BYTES = 16 << 20
 """Upper limits of topics and bytes in a ShareGroupHeartbeat, which has the subscription."""
@@ -49,6 +52,7 @@ def is_member_id(member_id: str | None) -> bool:
 @serves(
     ShareGroupHeartbeatRequest,
     Need(Operation.READ, Resource.GROUP, "group_id"),
+    oldest=FIRST_VERSION,
     most=MOST_TOPICS,
     most_bytes=MOST_NAMED_BYTES,
 )
@@ -98,6 +102,7 @@ def _heartbeat_slowly(request: Request[ShareGroupHeartbeatRequest], groups: Grou
 @serves(
     ShareGroupDescribeRequest,
     Need(Operation.DESCRIBE, Resource.GROUP, "group_ids"),
+    oldest=FIRST_VERSION,
     parts=Parts(((("group_ids",), ("groups",)),), things=20, whole_bytes=64, together=True),
 )
 def share_group_describe(

@@ -89,6 +89,7 @@ class Route:
 def serves(
     message: type[B],
     *needs: Need,
+    oldest: int | None = None,
     newest: int | None = None,
     controller_only: bool = False,
     parts: Parts | None = None,
@@ -96,7 +97,7 @@ def serves(
     most_bytes: int = MOST_BYTES,
     to_the_end: bool = False,
 ) -> Callable[[Callable[Concatenate[Request[B], P], Reply]], Route]:
-    """Register a handler for the API of a request class: for all declared versions, or up to `newest`.
+    """Register a handler for the API of a request class: for all declared versions, or from `oldest` to `newest`.
 
     A request with arrays needs `parts` or `most`. Otherwise one request could occupy the broker for long.
     """
@@ -105,7 +106,7 @@ def serves(
     for need in needs:
         need.check_declared(message)
     valid = message.WIRE.valid
-    versions = valid if newest is None else range(valid.start, newest + 1)
+    versions = range(valid.start if oldest is None else oldest, valid.stop if newest is None else newest + 1)
 
     def register(handler: Callable[Concatenate[Request[B], P], Reply]) -> Route:
         return Route(

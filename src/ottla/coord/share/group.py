@@ -148,10 +148,12 @@ class ShareGroup:
     def without_deleted(self, topics: KnownTopics) -> Sequence[ShareStored]:
         """Return the record that removes the share partitions of deleted topics. Their state is deleted with the topics."""
 
-        def kept(of: Mapping[Uuid, V]) -> dict[Uuid, V]:
+        def existing_in(of: Mapping[Uuid, V]) -> dict[Uuid, V]:
             return {topic_id: value for topic_id, value in of.items() if topics.with_id(topic_id) is not None}
 
-        left = ShareStateStored(self.group_id, kept(self.initializing), kept(self.initialized), kept(self.deleting))
+        left = ShareStateStored(
+            self.group_id, existing_in(self.initializing), existing_in(self.initialized), existing_in(self.deleting)
+        )
         return () if left[1:] == (self.initializing, self.initialized, self.deleting) else (left,)
 
     def is_subscribed(self, topic: str) -> bool:
@@ -262,7 +264,7 @@ def _state_forgotten(group: ShareGroup, event: ShareStateForgotten) -> None:
     group.has_state = False
 
 
-def _refreshed(group: ShareGroup, event: ShareTopicsRefreshed) -> None:
+def _set_refreshed(group: ShareGroup, event: ShareTopicsRefreshed) -> None:
     group.stale = False
 
 
@@ -295,7 +297,7 @@ _APPLY: dict[type, Callable[[ShareGroup, Never], None]] = {
     ShareCurrentForgotten: _current_forgotten,
     ShareStateStored: _state_stored,
     ShareStateForgotten: _state_forgotten,
-    ShareTopicsRefreshed: _refreshed,
+    ShareTopicsRefreshed: _set_refreshed,
     InitializationBegun: _initialization_begun,
     ShareAssignmentBegun: _assignment_begun,
     ShareAssignmentEnded: _assignment_ended,

@@ -184,7 +184,7 @@ class ShareGroups:
         continue_assignment(draft, key)
         return draft.outcome()
 
-    def _initialized(self, asked: Input[SharesInitialized], now: Now) -> GroupOutcome:
+    def _end_initialization(self, asked: Input[SharesInitialized], now: Now) -> GroupOutcome:
         """Store the result of an initialization. If the group was deleted meanwhile, its state is deleted again."""
         done = asked.body
         draft = self._draft(self.groups.get(done.group_id) or ShareGroup(done.group_id), now, asked.token)
@@ -254,7 +254,7 @@ ShareGroups.decisions = {
     DeleteShareGroupOffsetsRequest: ShareGroups._delete_offsets,
     ShareStateDeletion: ShareGroups._delete_state,
     ShareStateQuery: ShareGroups._query,
-    SharesInitialized: ShareGroups._initialized,
+    SharesInitialized: ShareGroups._end_initialization,
     SharesDeleted: ShareGroups._forget,
     SessionKey: ShareGroups._timed_out,
     ShareAssignmentKey: ShareGroups._assign,

@@ -53,16 +53,16 @@ def heartbeat(draft: ShareDraft, asked: Beat) -> Refusal | None:
     member = _member(draft, body)
     if isinstance(member, Refusal):
         return member
-    updated = _updated(draft, member, asked)
+    updated = _update(draft, member, asked)
     if updated is not member:
         refused = _crowd_error(draft, member, updated)
         if refused is not None:
             return refused
-        draft.store(updated.stored(group.group_id))
+        draft.store(updated.metadata_record(group.group_id))
     epoch, bumped = _evaluate(draft, member, updated)
     settled = _reconcile(draft, updated, target(draft, epoch, updated), changed=bumped)
     if settled is not updated:
-        draft.store(settled.current(group.group_id))
+        draft.store(settled.current_record(group.group_id))
     draft.expect(settled.member_id)
     draft.answer(_response(draft, body, member.assigned, settled))
     initialize_subscribed(draft, epoch, group.subscriptions_with(member, updated.topics))
@@ -96,7 +96,7 @@ def _epoch_error(member: ShareMember, epoch: int) -> Refusal | None:
     return Refusal(FENCED_MEMBER_EPOCH, sentence)
 
 
-def _updated(draft: ShareDraft, member: ShareMember, asked: Beat) -> ShareMember:
+def _update(draft: ShareDraft, member: ShareMember, asked: Beat) -> ShareMember:
     """Return the member with the values in this request. Return the same object if nothing changes."""
     body = asked.body
     names = None if body.subscribed_topic_names is None else draft.context.memory.names.share(body.subscribed_topic_names)
@@ -149,14 +149,16 @@ def _reconcile(draft: ShareDraft, member: ShareMember, aim: ShareTarget, *, chan
     """Return the member with its target's epoch and partitions, without topics to which it does not subscribe."""
     if member.epoch == aim.epoch and not changed:
         return member
-    assigned = _subscribed(draft, member, aim.partitions)
+    assigned = _drop_unsubscribed(draft, member, aim.partitions)
     assigned = member.assigned if assigned == member.assigned else assigned
     if member.epoch != aim.epoch:
         return replace(member, epoch=aim.epoch, previous_epoch=member.epoch, assigned=assigned)
     return member if assigned is member.assigned else replace(member, assigned=assigned)
 
 
-def _subscribed(draft: ShareDraft, member: ShareMember, partitions: Partitions) -> Partitions:
+def _drop_unsubscribed(draft: ShareDraft, member: ShareMember, partitions: Partitions) -> Partitions:
+    """Return the partitions without those of topics to which the member does not subscribe."""
+
     def subscribes(topic_id: bytes) -> bool:
         topic = draft.context.topics.with_id(topic_id)
         return topic is not None and topic.name in member.topics

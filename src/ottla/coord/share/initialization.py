@@ -27,8 +27,6 @@ log = logging.getLogger("ottla.coord")
 MOST_BEGUN: Final = 2_000
 """The most partitions that one decision begins to initialize, in about a millisecond. Others wait for the next heartbeat."""
 
-NO_TOPICS: PartitionsByTopic = {}
-
 
 def initialize_subscribed(draft: ShareDraft, epoch: int, subscriptions: Iterable[frozenset[str]]) -> None:
     """Order the initialization of partitions to which the group subscribes and that have no state, with `epoch` as state epoch."""

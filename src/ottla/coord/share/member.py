@@ -38,10 +38,10 @@ class ShareMember:
         """Return the member's memory in bytes, without its assignment, and without topic names, which members share."""
         return MEMBER_BYTES + sum(map(getsizeof, (self.member_id, self.rack_id, self.client_id, self.client_host)))
 
-    def stored(self, group_id: str) -> ShareMemberStored:
+    def metadata_record(self, group_id: str) -> ShareMemberStored:
         """Return the record of what the member has reported about itself."""
         return ShareMemberStored(group_id, self.member_id, self.rack_id, self.client_id, self.client_host, self.topics)
 
-    def current(self, group_id: str) -> ShareCurrentStored:
+    def current_record(self, group_id: str) -> ShareCurrentStored:
         """Return the record of the member's epochs and assignment."""
         return ShareCurrentStored(group_id, self.member_id, self.epoch, self.previous_epoch, self.assigned)

@@ -46,14 +46,14 @@ def alter(draft: ShareDraft, body: AlterShareGroupOffsetsRequest) -> AlteringSha
     for wanted in body.topics:
         topic = topics.topic(wanted.topic_name)
         if topic is not None:
-            places |= {(topic.topic_id, place.partition): place for place in _existing(topic, wanted)}
+            places |= {(topic.topic_id, place.partition): place for place in _places_to_alter(topic, wanted)}
         response.responses.append(_altered_topic(topic, wanted))
     if places:
         begin(draft, _by_topic(topics, places.values()))
     return AlteringShares(response, draft.group.epoch, tuple(places.values()))
 
 
-def _existing(topic: KnownTopic, wanted: Altered) -> list[SharePlace]:
+def _places_to_alter(topic: KnownTopic, wanted: Altered) -> list[SharePlace]:
     return [
         SharePlace(topic.topic_id, part.partition_index, part.start_offset)
         for part in wanted.partitions

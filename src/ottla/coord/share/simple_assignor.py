@@ -98,7 +98,7 @@ class _Balance:
                 for number in sorted(numbers):
                     place = topic_id, number
                     if self._room[member_id] > 0 and self._holders.get(place, self._sharing) < self._sharing:
-                        self._give(place, member_id)
+                        self._assign(place, member_id)
                     work += 1
                     if work % BETWEEN_PAUSES == 0:
                         yield None
@@ -116,14 +116,14 @@ class _Balance:
                 if place in self._held[member_id]:
                     passed.append(member_id)
                     continue
-                self._give(place, member_id)
+                self._assign(place, member_id)
                 if self._room[member_id] > 0:
                     waiting.append(member_id)
             waiting.extendleft(reversed(passed))
             if count % BETWEEN_PAUSES == 0:
                 yield None
 
-    def _give(self, place: Place, member_id: str) -> None:
+    def _assign(self, place: Place, member_id: str) -> None:
         self._held[member_id].add(place)
         self._holders[place] += 1
         self._room[member_id] -= 1

@@ -99,11 +99,12 @@ def lacks_members(draft: ShareDraft) -> bool:
     """
     group = draft.group
     if group.covered is None:
-        group.covered = not any(_uncovered(draft))  # a cache, which no record needs to restore
+        group.covered = not any(_changed_topics(draft))  # a cache, which no record needs to restore
     return not group.covered
 
 
-def _uncovered(draft: ShareDraft) -> Iterator[bool]:
+def _changed_topics(draft: ShareDraft) -> Iterator[bool]:
+    """Yield for each subscribed topic whether its initialized and its assigned partitions differ."""
     group = draft.group
     if not group.members or not group.initialized:
         return
