@@ -6,15 +6,12 @@ differs, it is in `share_differences`, with reasons.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
-from tests.support.recorded import recorded
-from tests.support.routes import all_routes
+from tests.support.sections import Answers, Section, all_seen, compared, pairs, skip_unserved
 from tests.support.share_acknowledge_cases import STATES as ACKNOWLEDGED
 from tests.support.share_acknowledge_cases import Acknowledging, acknowledge_cases
 from tests.support.share_differences import DIFFERENCES, expected
@@ -27,78 +24,51 @@ from tests.support.share_state_cases import ShareStates, state_cases
 from tests.support.share_world import ShareWorld, share_world
 
 FOLDER = Path(__file__).with_name("share_groups")
-
-
-class Section(NamedTuple):
-    """Requests of one kind: who asks them, the states, and the cases of each."""
-
-    make: Callable[[ShareWorld], Any]
-    states: list[str]
-    cases: Callable[[str], Any]
-    keys: frozenset[int]
-
-
 SECTIONS = {
-    "groups": Section(ShareGroupRequests, list(GROUPS), group_cases, frozenset({76, 77, 90, 91, 92})),
-    "fetches": Section(Fetching, list(FETCHED), fetch_cases, frozenset({76, 78, 79})),
-    "acknowledgements": Section(Acknowledging, list(ACKNOWLEDGED), acknowledge_cases, frozenset({76, 78, 79})),
-    "stored states": Section(ShareStates, list(STORED), state_cases, frozenset({83, 84, 85, 86, 87})),
+    "groups": Section(ShareGroupRequests, list(GROUPS), group_cases, FOLDER / "groups.json"),
+    "fetches": Section(Fetching, list(FETCHED), fetch_cases, FOLDER / "fetches.json"),
+    "acknowledgements": Section(Acknowledging, list(ACKNOWLEDGED), acknowledge_cases, FOLDER / "acknowledgements.json"),
+    "stored states": Section(ShareStates, list(STORED), state_cases, FOLDER / "stored_states.json"),
 }
-ASKED = [(name, state) for name, section in SECTIONS.items() for state in section.states]
-
-
-def answers_of(section: str) -> Path:
-    """Return where the answers to a section are."""
-    return FOLDER / f"{section.replace(' ', '_')}.json"
+KEYS = {
+    "groups": {76, 77, 90, 91, 92},
+    "fetches": {76, 78, 79},
+    "acknowledgements": {76, 78, 79},
+    "stored states": {83, 84, 85, 86, 87},
+}
 
 
 @pytest.fixture(scope="module")
 def world(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShareWorld]:
-    if peer_name == "ottla" and 76 not in all_routes():
-        pytest.skip("not served yet")
+    skip_unserved({76}, peer_name)
     with share_world(peer_name, tmp_path_factory.mktemp("shares")) as world:
         yield world
 
 
 @pytest.fixture(scope="module")
-def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[dict[str, dict[str, Any]]]:
+def seen(request: pytest.FixtureRequest, peer_name: str) -> Iterator[Answers]:
     """What Apache Kafka answered, by section."""
-    files = {section: recorded(answers_of(section), request, peer_name) for section in SECTIONS}
-    yield {section: next(file) for section, file in files.items()}
-    for file in files.values():
-        next(file, None)
+    yield from all_seen(SECTIONS, request, peer_name)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.rows(4, seconds=8)
-@pytest.mark.parametrize(("section", "state"), ASKED, ids=[f"{section}-{state}" for section, state in ASKED])
+@pytest.mark.parametrize(("section", "state"), pairs(SECTIONS))
 def test_requests_of_share_groups_are_answered_as_kafka_does(
-    world: ShareWorld,
-    seen: dict[str, dict[str, Any]],
-    peer_name: str,
-    request: pytest.FixtureRequest,
-    section: str,
-    state: str,
+    world: ShareWorld, seen: Answers, peer_name: str, request: pytest.FixtureRequest, section: str, state: str
 ) -> None:
-    if peer_name == "ottla" and not SECTIONS[section].keys <= set(all_routes()):
-        pytest.skip("not served yet")
-    answers = SECTIONS[section].make(world).answers(state)
-    known = seen[section]
-    if request.config.getoption("--rewrite-scenarios"):
-        known.update(answers)
-    wanted = {name: expected(known, name) if peer_name == "ottla" else known[name] for name in answers}
-    wrong = [f"{name}:\n  {answers[name]}, and expected\n  {wanted[name]}" for name in answers if answers[name] != wanted[name]]
+    skip_unserved(KEYS[section], peer_name)
+    wrong = compared(SECTIONS[section], state, world, seen[section], request)
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_each_recorded_answer_of_share_groups_is_of_one_case(section: str) -> None:
-    names = [str(case) for state in SECTIONS[section].states for case in SECTIONS[section].cases(state)]
-    answers = json.loads(answers_of(section).read_text(encoding="utf-8"))
-    assert sorted(names) == sorted(answers)
+    names = SECTIONS[section].names
+    assert sorted(names) == sorted(SECTIONS[section].answers)
     assert len(names) > 150
 
 
 def test_each_difference_of_share_groups_is_one_of_a_case_and_is_one() -> None:
-    known = {name: answer for section in SECTIONS for name, answer in json.loads(answers_of(section).read_text()).items()}
+    known = {name: answer for section in SECTIONS.values() for name, answer in section.answers.items()}
     assert [name for name in DIFFERENCES if expected(known, name) == known[name]] == []

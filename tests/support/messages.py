@@ -22,5 +22,7 @@ def filled(cls: Any, version: int, values: dict[str, Any]) -> Any:
             continue
         if isinstance(value, list) and value and isinstance(value[0], dict):
             value = [filled(field.of, version, each) for each in value]
+        elif isinstance(value, dict):
+            value = filled(field.of, version, value)
         given[name] = value
     return cls(**given)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -48,6 +48,8 @@ SETTINGS: dict[str, object] = {
 LEFT_OUT = frozenset({"throttle_time_ms", "error_message", "acknowledge_error_message", "current_leader", "node_endpoints"})
 LEFT_OUT |= {"client_host", "client_id", "leader_epoch", "authorized_operations", "heartbeat_interval_ms"}
 MOST_BYTES = 1 << 20
+LONG = 200
+"""Texts from here on are told by their length."""
 GIVEN = re.compile(r"lines-[0-9a-f-]{36}|[\w-]{22}")
 """A member id that a coordinator made."""
 
@@ -221,7 +223,8 @@ def _reduced(found: Any, version: int, ids: dict[str, bytes], names: dict[str, s
         parts = (_reduced(one, version, ids, names) for one in found if not _says_nothing(one))
         return sorted(parts, key=_place)
     if isinstance(found, str):
-        return names.get(found, "given" if GIVEN.fullmatch(found) else found)
+        shown = names.get(found, "given" if GIVEN.fullmatch(found) else found)
+        return shown if len(shown) < LONG else f"{len(shown)} characters"
     if isinstance(found, bytes | bytearray | memoryview):
         return len(found)
     if not isinstance(found, Struct):
@@ -259,10 +262,9 @@ EMPTIES: tuple[object, ...] = (None, [], 0, "", {})
 
 
 @contextmanager
-def share_world(peer_name: str, home: Path, make: Callable[[Lines], ShareWorld] = ShareWorld, **more: object) -> Iterator[Any]:
-    """A broker of this kind with its topics."""
-    settings = SETTINGS | {name.replace("_", "."): value for name, value in more.items()}
-    with start_peer(peer_name, home, settings) as broker:
+def share_world(peer_name: str, home: Path, settings: Mapping[str, object] | None = None) -> Iterator[ShareWorld]:
+    """Start a broker of this kind with its topics, and with `settings` besides those of all."""
+    with start_peer(peer_name, home, {**SETTINGS, **(settings or {})}) as broker:
         lines = Lines(broker.address)
-        yield make(lines)
+        yield ShareWorld(lines)
         lines.close_all()
