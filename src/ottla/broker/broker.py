@@ -18,6 +18,7 @@ from ottla.broker.coordination.groups import GroupCoordinators, GroupShards
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerAppender, TransactionMarkers
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.coordination.share_states import SharePersister, ShareStateCoordinators, ShareStateShards
 from ottla.broker.coordination.transactions import TransactionCoordinators, TransactionShards
 from ottla.broker.failures import Changes
 from ottla.broker.identity import BrokerIdentity
@@ -217,7 +218,7 @@ class BrokerMachine:
         rooms = (image, replicas, self.configs, self.quotas, self.features, scheduler)
         told = (
             self.groups.topics_changed,
-            self.groups.topics_deleted,
+            self._topics_deleted,
             self.metadata_waits.notify,
             self.controller.settings_changed,
         )
@@ -237,7 +238,9 @@ class BrokerMachine:
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, image, scheduler, asker, self.node_id)
         self.transactions = self._transactions(everywhere)
-        self.moves = CoordinatorMoves((self.groups.coordinators, self.transactions.coordinators))
+        self.share_states = self._share_states()
+        coordinators = self.groups.coordinators, self.transactions.coordinators, self.share_states.coordinators
+        self.moves = CoordinatorMoves(coordinators)
         self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
 
     def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
@@ -266,6 +269,23 @@ class BrokerMachine:
             markers,
             is_alone=self.is_alone,
         )
+
+    def _share_states(self) -> ShareStateCoordinators:
+        return ShareStateCoordinators(
+            self.image,
+            self.by_name.create_internal,
+            self.partitions,
+            self.scheduler,
+            self.changes,
+            self.settings_in_force,
+            self.asker,
+            self.node_id,
+        )
+
+    def _topics_deleted(self, names: list[str], topic_ids: list[bytes], now: Now) -> None:
+        """Remove what coordinators keep of deleted topics."""
+        self.groups.topics_deleted(names, now)
+        self.share_states.topics_deleted(names, topic_ids, now)
 
     def _logins(self, proofs: Proofs | None) -> Logins:
         def offer_at(settings: BrokerSettings, listener: str) -> SaslListener:
@@ -352,6 +372,8 @@ class BrokerMachine:
             MetadataWaits: self.metadata_waits,
             RegistryOffsets: RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory),
             TransactionShards: self.transactions.coordinators,
+            ShareStateShards: self.share_states.coordinators,
+            SharePersister: self.share_states.persister,
             MarkerAppender: self.markers,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             TransactionCoordinators: self.transactions,
@@ -400,6 +422,7 @@ class BrokerMachine:
         deleted = () if check is None else check.deleted
         self.groups.load(now, deleted)
         self.transactions.load()
+        self.share_states.load()
         self.cleaner.start(now)
         self.tokens.keep_house(self.scheduler, now)
         self._schedule_housekeeping(now)
@@ -509,6 +532,8 @@ class BrokerMachine:
         """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""
         if self.groups.coordinators.gathering:
             self.groups.coordinators.append_gathered(now)
+        if self.share_states.persister.ready:
+            self.share_states.persister.flush(now)
         self.purgatory.evaluate_woken(now)
         self.partitions.syncs.start()
 

@@ -33,6 +33,7 @@ class Noticed(NamedTuple):
 
     changed: list[str]
     deleted: list[str]
+    deleted_ids: list[bytes]
 
 
 def has_left(node_id: int, leader_epoch: int, told: PartitionImage) -> bool:
@@ -93,7 +94,7 @@ def _apply_configs(image: ClusterImage, event: ConfigsChanged) -> None:
 
 def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[Noticed]:
     """Apply the partitions of an update to the image, with pauses. Partitions that the update does not contain stay unchanged."""
-    noticed, taken = Noticed([], []), 0
+    noticed, taken = Noticed([], [], []), 0
     for told in topics:
         image.changes += 1
         if any(one.image.leader == LEADER_DURING_DELETE for one in told.partitions):
@@ -114,7 +115,7 @@ def apply_topics(image: ClusterImage, topics: Iterable[TopicUpdate]) -> Pauses[N
 
 
 def drop_topics(image: ClusterImage, names: Iterable[str]) -> Noticed:
-    noticed = Noticed([], [])
+    noticed = Noticed([], [], [])
     image.changes += 1
     for name in names:
         _forget(image, name, noticed)
@@ -125,6 +126,7 @@ def _forget(image: ClusterImage, name: str, noticed: Noticed) -> None:
     known = image.drop_topic(name)
     if known is not None:
         noticed.deleted.append(name)
+        noticed.deleted_ids.append(known.topic_id)
         for one in known.partitions:
             image.offline_replicas.pop((name, one.index), None)
 

@@ -9,8 +9,9 @@ LONGEST = 249
 
 OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
-INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})
-"""The topics in which brokers store offsets and transactions."""
+SHARE_STATE_TOPIC = "__share_group_state"
+INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
+"""The topics in which brokers store offsets, transactions and the states of share partitions."""
 
 ADMIN_CLIENT = "__admin_client"
 """The client id of tools that may write to internal topics, as in Apache Kafka."""

@@ -37,7 +37,7 @@ def rows(pairs: list[Pair], gap: bytes = b"\0") -> RecordRows:
         data += (key or b"") + gap
         spans.append((key_at, -1 if key is None else len(key), len(data), -1 if value is None else len(value)))
         data += value or b""
-    return RecordRows(bytes(data), *([span[column] for span in spans] for column in range(4)))
+    return RecordRows(bytes(data), range(len(spans)), *([span[column] for span in spans] for column in range(4)))
 
 
 Said = Replayed | str | None

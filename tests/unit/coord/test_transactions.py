@@ -247,7 +247,7 @@ def test_of_many_states_of_an_id_the_last_is_read_alone_or_the_one_before_if_tha
         assert value is not None
         places.append((len(data), len(key), len(data) + len(key), len(value)))
         data += key + value
-    rows = RecordRows(data, *(list(column) for column in zip(*places, strict=True)))
+    rows = RecordRows(data, range(len(places)), *(list(column) for column in zip(*places, strict=True)))
     read: list[int] = []
 
     def read_row(row: int) -> Stored | None:

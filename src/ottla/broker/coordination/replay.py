@@ -6,7 +6,7 @@ Depends on batches and transactions; each coordinator's own reader decodes its r
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final, Generic
 
@@ -118,20 +118,20 @@ class Replay(Generic[Record]):
             if run.data is not data:
                 data, raw = run.data, bytes(run.data)
             part = slice(run.first - columns.first, run.end - columns.first)
-            rows = RecordRows(raw, *(column[part] for column in spans))
+            rows = RecordRows(raw, columns.offsets[part], *(column[part] for column in spans))
             if run.header.is_control:
                 yield from self._end_transaction(run.header.producer_id, rows)
             elif run.header.is_transactional:
-                yield from self._reader.of_transaction(run.header.producer_id, self._decode_rows(rows, columns.offsets[part]))
+                yield from self._reader.of_transaction(run.header.producer_id, self._decode_rows(rows))
             else:
-                yield from self._decode_rows(rows, columns.offsets[part])
+                yield from self._decode_rows(rows)
 
-    def _decode_rows(self, rows: RecordRows, offsets: Sequence[int]) -> Iterator[Record]:
+    def _decode_rows(self, rows: RecordRows) -> Iterator[Record]:
         def unusual(row: int) -> Record | None:
             try:
                 decoded = self._reader.read(*rows.record(row))
             except UnreadableRecord as unreadable:
-                self.pass_over("record", offsets[row], unreadable)
+                self.pass_over("record", rows.offsets[row], unreadable)
                 return None
             self._unknown += decoded is None
             return decoded

@@ -4,7 +4,7 @@ ConsumerGroupHeartbeat and ConsumerGroupDescribe of KIP-848.
 Each request goes to the coordinator of its group, or in parts to several; the rules of groups are in `coord`. From version 4 on,
 the first response to JoinGroup is MEMBER_ID_REQUIRED (KIP-394); JoinGroup has static members from 5 on (KIP-345), and a null
 protocol name from 7 on. FindCoordinator names many keys from version 4 on. LeaveGroup names several members from 3 on. ListGroups
-filters by state from 4 on, by type from 5 on. FindCoordinator of share groups is refused.
+filters by state from 4 on, by type from 5 on. FindCoordinator finds share coordinators from 6 on (KIP-932), for brokers alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from copy import copy
 from functools import partial
 
 from ottla.broker.coordination.groups import GroupShards
+from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.coordination.transactions import TransactionShards
 from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
 from ottla.broker.identity import BrokerIdentity
@@ -31,6 +32,7 @@ from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.memory import MOST_OF_ONE
+from ottla.coord.share_state.inputs import parse_coordinator_key
 from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -43,6 +45,7 @@ from ottla.wire.api.leave_group import LeaveGroupRequest
 from ottla.wire.api.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.wire.api.sync_group import SyncGroupRequest
 from ottla.wire.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     COORDINATOR_NOT_AVAILABLE,
     ERRORS,
     INVALID_REQUEST,
@@ -52,9 +55,10 @@ from ottla.wire.errors import (
 )
 from ottla.wire.schema import Message
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
 RESOURCES = {GROUP: Resource.GROUP, TRANSACTION: Resource.TRANSACTIONAL_ID}
 MANY_KEYS_FROM = 4
+SHARE_KEYS_FROM = 6
 NULL_PROTOCOL_FROM = 7
 
 MOST_PROTOCOLS = 1000
@@ -77,7 +81,7 @@ DELETED_AT_ONCE = 10
 """Groups deleted in one step. One step of the deletion of a group's offsets takes two milliseconds."""
 
 Coordinator = FindCoordinatorResponse.Coordinator
-Kinds = Mapping[int, GroupShards | TransactionShards]
+Kinds = Mapping[int, GroupShards | TransactionShards | ShareStateShards]
 
 
 @serves(FindCoordinatorRequest, parts=Parts(((("coordinator_keys",), ("coordinators",)),)))
@@ -87,6 +91,7 @@ def find_coordinator(
     addresses: Addresses,
     groups: GroupShards,
     transactions: TransactionShards,
+    share_states: ShareStateShards,
     rights: Rights,
 ) -> Reply:
     """Return the coordinator of each key: the leader of the key's partition. The first request creates the internal topic."""
@@ -95,18 +100,25 @@ def find_coordinator(
     resource = RESOURCES.get(body.key_type)
     denied = _find_denied(request, rights, resource, [body.key] if is_one else body.coordinator_keys) if resource else frozenset()
     is_denied_all = len(denied) == (1 if is_one else len(set(body.coordinator_keys))) > 0
-    kinds: Kinds = {GROUP: groups, TRANSACTION: transactions}
+    kinds: Kinds = {GROUP: groups, TRANSACTION: transactions, SHARE: share_states}
     find = partial(_find_coordinators, request, addresses, kinds, denied)
     coordinators = kinds.get(body.key_type)
-    if coordinators is None:
+    if coordinators is None or (body.key_type == SHARE and request.version < SHARE_KEYS_FROM):
         return find(INVALID_REQUEST)
+    if body.key_type == SHARE and not _may_act(request, rights):
+        return find(CLUSTER_AUTHORIZATION_FAILED)
     if is_denied_all or coordinators.count:
         return find(NONE)
     return _find_when_created(coordinators, find, is_late=request.release.is_late_with_groups)
 
 
+def _may_act(request: Request[FindCoordinatorRequest], rights: Rights) -> bool:
+    """Return whether the client may act as a broker, and log a refusal."""
+    return rights.check(request.peer, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME, request.api.name, request.now)
+
+
 def _find_when_created(
-    coordinators: GroupShards | TransactionShards,
+    coordinators: GroupShards | TransactionShards | ShareStateShards,
     find: Callable[[int], FindCoordinatorResponse],
     *,
     is_late: bool,
@@ -126,11 +138,15 @@ def _find_coordinators(
     found = []
     for key in [body.key] if is_one else body.coordinator_keys:
         error_code = DENIED[resource] if resource is not None and key in denied else common
+        share_key = parse_coordinator_key(key) if body.key_type == SHARE and not error_code else None
+        if body.key_type == SHARE and not error_code and share_key is None:
+            error_code = INVALID_REQUEST
         if error_code:
             sentence = ERRORS[error_code].sentence
             found.append(Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error_code, error_message=sentence))
         else:
-            found.append(_coordinator(key, kinds[body.key_type].node_of(key), addresses, request.peer))
+            routed = key if share_key is None else share_key.coordinator_key()
+            found.append(_coordinator(key, kinds[body.key_type].node_of(routed), addresses, request.peer))
     if not is_one:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found

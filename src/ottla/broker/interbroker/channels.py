@@ -138,6 +138,9 @@ CREATE_TOPICS_VERSION: Final = 4
 ADD_PARTITIONS_SINCE: Final = (("3.8-IV0", 5), ("3.5-IV0", 4))
 """(inter-broker protocol version, version of AddPartitionsToTxn from then on), newest first. Older versions do not send it."""
 
+SHARE_STATE_KEYS: Final = range(83, 88)
+"""The APIs of share coordinators. No broker over ZooKeeper but Ottla has them, so the newest version is sent."""
+
 UNSPOKEN: Final = -1
 
 
@@ -155,6 +158,8 @@ class BrokerRequester:
             return CREATE_TOPICS_VERSION
         if request is AddPartitionsToTxnRequest:
             return next((version for since, version in ADD_PARTITIONS_SINCE if spoken.is_at_least(since)), UNSPOKEN)
+        if request.WIRE.key in SHARE_STATE_KEYS:
+            return request.WIRE.valid[-1]
         return spoken.version(request)
 
     def request(self, node_id: int, message: Message, answered: Callable[[Any], None], *, lane: str) -> None:

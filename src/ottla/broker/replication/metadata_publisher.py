@@ -51,7 +51,7 @@ class MetadataPublisher:
         features: Features,
         scheduler: Scheduler,
         changed: Callable[[list[str]], None],
-        deleted: Callable[[list[str], Now], None],
+        deleted: Callable[[list[str], list[bytes], Now], None],
         come: Callable[[], None],
         settings_changed: Callable[[], None],
     ) -> None:
@@ -120,8 +120,8 @@ class MetadataPublisher:
     def _notify(self, noticed: Noticed) -> None:
         if noticed.changed or noticed.deleted:
             self._changed([*noticed.changed, *noticed.deleted])
-        if noticed.deleted:  # coordinators remove the offsets of topics that are no longer in the image
-            self._deleted(noticed.deleted, self._scheduler.now())
+        if noticed.deleted:  # coordinators remove the offsets and states of topics that are no longer in the image
+            self._deleted(noticed.deleted, noticed.deleted_ids, self._scheduler.now())
 
     def _apply_settings(self) -> Steps[None]:
         pending, self._pending = self._pending, []

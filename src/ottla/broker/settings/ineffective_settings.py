@@ -153,14 +153,8 @@ security.providers string - start
 share.coordinator.append.linger.ms int -1 start
 share.coordinator.cached.buffer.max.bytes int 1048588 all 524288
 share.coordinator.load.buffer.size int 5242880 start
-share.coordinator.snapshot.update.records.per.snapshot int 500 start
 share.coordinator.state.topic.compression.codec int 0 start
-share.coordinator.state.topic.min.isr short 2 start
-share.coordinator.state.topic.num.partitions int 50 start
-share.coordinator.state.topic.replication.factor short 3 start
-share.coordinator.state.topic.segment.bytes int 104857600 start
 share.coordinator.threads int 1 start
-share.coordinator.write.timeout.ms int 5000 start
 share.fetch.purgatory.purge.interval.requests int 1000 start
 socket.connection.setup.timeout.max.ms long 30000 start
 socket.connection.setup.timeout.ms long 10000 start

@@ -16,6 +16,7 @@ from ottla.broker.settings.broker_replication import ReplicationSettings
 from ottla.broker.settings.broker_sasl import SaslSettings
 from ottla.broker.settings.broker_security import PREFIX, SecurityProtocol, SecuritySettings, bare, own_name
 from ottla.broker.settings.broker_server import ServerSettings
+from ottla.broker.settings.broker_share_coordinator import ShareCoordinatorSettings
 from ottla.broker.settings.broker_share_streams import ShareStreamsSettings
 from ottla.broker.settings.broker_tokens import TokenSettings
 from ottla.broker.settings.broker_zookeeper import ZooKeeperSettings
@@ -41,6 +42,7 @@ class BrokerSettings(
     CoordinatorSettings,
     ReplicationSettings,
     ZooKeeperSettings,
+    ShareCoordinatorSettings,
     ShareStreamsSettings,
     OtherSettings,
 ):

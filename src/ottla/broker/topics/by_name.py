@@ -16,7 +16,7 @@ from ottla.broker.serving.metadata_waits import MetadataWaits
 from ottla.broker.settings import BrokerSettings, SettingsInForce
 from ottla.cluster.decision import Decision
 from ottla.cluster.image import NO_LEADER, ClusterImage
-from ottla.cluster.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.cluster.names import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from ottla.cluster.topics import TopicSpec
 from ottla.ports import Steps
 from ottla.wire.api.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -55,6 +55,16 @@ def default_topic(name: str, settings: BrokerSettings, brokers: int) -> TopicSpe
             "segment.bytes": str(settings.transaction_state_log_segment_bytes),
         }
         return TopicSpec(name, settings.transaction_state_log_num_partitions, factor, configs=configs)
+    if name == SHARE_STATE_TOPIC:
+        factor = min(settings.share_coordinator_state_topic_replication_factor, brokers)
+        configs = {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": str(settings.share_coordinator_state_topic_min_isr),
+            "retention.ms": "-1",
+            "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
+        }
+        return TopicSpec(name, settings.share_coordinator_state_topic_num_partitions, factor, configs=configs)
     return TopicSpec(name, settings.num_partitions, settings.default_replication_factor)
 
 

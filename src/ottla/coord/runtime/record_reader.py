@@ -5,7 +5,7 @@ It uses no log. A coordinator with few records passes a decoder. A coordinator w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 Record = TypeVar("Record")
@@ -17,9 +17,10 @@ class UnreadableRecord(ValueError):
 
 
 class RecordRows(NamedTuple):
-    """Records in `data`, as the positions and sizes of their keys and values. A size of -1 means null."""
+    """Records in `data`, as the positions and sizes of their keys and values, and their offsets. A size of -1 means null."""
 
     data: bytes
+    offsets: Sequence[int]
     keys_at: list[int]
     key_sizes: list[int]
     values_at: list[int]

@@ -1,0 +1,118 @@
+"""The APIs of the share coordinator (KIP-932): InitializeShareGroupState, ReadShareGroupState, WriteShareGroupState,
+DeleteShareGroupState and ReadShareGroupStateSummary.
+
+Brokers send them to the coordinators of share partitions; the rules of states are in `coord`. A request without a group, or with a
+topic without partitions, gets an empty response, as in Kafka. Version 1 of writes and summaries counts completed deliveries
+(KIP-1226).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from ottla.broker.coordination.share_messages import StatePlaceKey, places_of, to_response
+from ottla.broker.coordination.share_states import ShareStateShards
+from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.purgatory import Reply
+from ottla.broker.serving.request import Ready, Request
+from ottla.broker.serving.routes import serves
+from ottla.coord.share_state import inputs
+from ottla.coord.share_state.inputs import SharePlace, StateRequest, StateResult
+from ottla.ports import Done, Steps
+from ottla.wire.api.delete_share_group_state import DeleteShareGroupStateRequest
+from ottla.wire.api.initialize_share_group_state import InitializeShareGroupStateRequest
+from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
+from ottla.wire.api.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from ottla.wire.api.write_share_group_state import WriteShareGroupStateRequest
+
+OF_BROKERS: Final = Need(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+MOST_ITEMS: Final = 50_000
+"""Upper limit of share partitions and state batches in a request."""
+AT_ONCE: Final = 100
+"""Share partitions decided between two pauses. Smaller requests are served without pauses."""
+
+
+@serves(InitializeShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+def initialize_share_group_state(request: Request[InitializeShareGroupStateRequest], shards: ShareStateShards) -> Reply:
+    return _serve(inputs.Operation.INITIALIZE, request, shards)
+
+
+@serves(ReadShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+def read_share_group_state(request: Request[ReadShareGroupStateRequest], shards: ShareStateShards) -> Reply:
+    return _serve(inputs.Operation.READ, request, shards)
+
+
+@serves(WriteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+def write_share_group_state(request: Request[WriteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
+    return _serve(inputs.Operation.WRITE, request, shards)
+
+
+@serves(DeleteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+def delete_share_group_state(request: Request[DeleteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
+    return _serve(inputs.Operation.DELETE, request, shards)
+
+
+@serves(ReadShareGroupStateSummaryRequest, OF_BROKERS, most=MOST_ITEMS)
+def read_share_group_state_summary(request: Request[ReadShareGroupStateSummaryRequest], shards: ShareStateShards) -> Reply:
+    return _serve(inputs.Operation.READ_SUMMARY, request, shards)
+
+
+def _serve(operation: inputs.Operation, request: Request[Any], shards: ShareStateShards) -> Reply:
+    """Pass the share partitions of a request to their coordinators, and return all results in one response."""
+    body = request.body
+    is_lenient = operation is inputs.Operation.INITIALIZE  # its topics without partitions are passed over
+    if not body.group_id or not (is_lenient or all(topic.partitions for topic in body.topics)):
+        return to_response(operation, {})
+    places = places_of(operation, body.topics)
+    if not places:
+        return to_response(operation, {})
+    if len(places) > AT_ONCE:
+        return _serve_slowly(operation, request, shards, places)
+    parts = _parts(operation, body.group_id, places, shards)
+
+    def combine(answers: list[Sequence[StateResult]]) -> Ready:
+        found = [pair for part, results in zip(parts, answers, strict=True) for pair in zip(part[1].places, results, strict=True)]
+        return to_response(operation, _in_order(places, found))
+
+    return shards.request_several(parts, request, combine)
+
+
+def _parts(
+    operation: inputs.Operation, group_id: str, places: Sequence[SharePlace], shards: ShareStateShards
+) -> list[tuple[str, StateRequest]]:
+    """Return the part of a request for each coordinator, with a key of this coordinator."""
+    by_index: dict[int, tuple[str, list[SharePlace]]] = {}
+    for place in places:
+        key = inputs.SharePartitionKey(group_id, place.topic_id, place.partition).coordinator_key()
+        by_index.setdefault(shards.index_of(key), (key, []))[1].append(place)
+    return [(key, StateRequest(operation, group_id, some)) for key, some in by_index.values()]
+
+
+def _serve_slowly(
+    operation: inputs.Operation, request: Request[Any], shards: ShareStateShards, places: Sequence[SharePlace]
+) -> Steps[Reply]:
+    """Serve a large request with pauses, and wait for all results."""
+    found: list[tuple[SharePlace, StateResult]] = []
+    waiting: list[Done] = []
+
+    def answer(some: Sequence[SharePlace], results: Sequence[StateResult]) -> None:
+        found.extend(zip(some, results, strict=True))
+        if waiting:
+            waiting.pop()(None)
+
+    for begin in range(0, len(places), AT_ONCE):
+        some = places[begin : begin + AT_ONCE]
+        for key, part in _parts(operation, request.body.group_id, some, shards):
+            shards.ask(key, part, partial(answer, part.places), request.now)
+        yield None
+    while len(found) < len(places):
+        yield waiting.append
+    return to_response(operation, _in_order(places, found))
+
+
+def _in_order(places: Sequence[SharePlace], found: Sequence[tuple[SharePlace, StateResult]]) -> dict[StatePlaceKey, StateResult]:
+    """Return the results in the order of the request. A share partition that is named twice has its last result."""
+    known = {(place.topic_id, place.partition): result for place, result in found}
+    return {key: known[key] for key in [(place.topic_id, place.partition) for place in places]}

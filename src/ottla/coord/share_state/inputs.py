@@ -1,0 +1,157 @@
+"""Inputs, results, orders and settings of the share coordinator, and error results of undecided inputs. Values only."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla.coord.share_state.batches import StateBatch
+from ottla.values import dataclass
+from ottla.wire.errors import ERRORS, NONE
+
+MINUTE_MS: Final = 60_000
+ID_BYTES: Final = 16
+LONGEST_ID: Final = 24
+"""The most characters of a topic id in base64, with padding."""
+
+
+class SharePartitionKey(NamedTuple):
+    """A share partition: a partition of a topic, as one share group consumes it."""
+
+    group_id: str
+    topic_id: bytes
+    partition: int
+
+    def coordinator_key(self) -> str:
+        """Return the key that determines the coordinator: group id, topic id in base64, and partition, joined by colons."""
+        return f"{self.group_id}:{urlsafe_b64encode(self.topic_id).decode().rstrip('=')}:{self.partition}"
+
+
+def parse_coordinator_key(text: str) -> SharePartitionKey | None:
+    """Parse the key of a FindCoordinator request; None if it is malformed. Only the group id can contain colons."""
+    *group, topic, partition = text.rstrip(":").rsplit(":", 2)
+    group_id = ":".join(group)
+    try:
+        topic_id = urlsafe_b64decode(f"{topic}==") if len(topic) <= LONGEST_ID else b""
+        index = int(partition)
+    except ValueError:
+        return None
+    if not group_id.strip() or len(topic_id) != ID_BYTES or not -(1 << 31) <= index < 1 << 31:
+        return None
+    return SharePartitionKey(group_id, topic_id, index)
+
+
+class InitializeState(NamedTuple):
+    """The first state of a share partition, or a new one in a later state epoch. A start offset of -1 is not known yet."""
+
+    topic_id: bytes
+    partition: int
+    state_epoch: int
+    start_offset: int
+
+
+class ReadState(NamedTuple):
+    """A question for the state of a share partition. A newer leader epoch fences writes of earlier leaders."""
+
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+
+
+class WriteState(NamedTuple):
+    """Changes of a share partition's state. A start offset of -1 leaves it unchanged."""
+
+    topic_id: bytes
+    partition: int
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+class DeleteState(NamedTuple):
+    """The deletion of a share partition's state."""
+
+    topic_id: bytes
+    partition: int
+
+
+SharePlace = InitializeState | ReadState | WriteState | DeleteState
+
+
+class StateResult(NamedTuple):
+    """The result for one share partition. An operation sets only the fields that its response has."""
+
+    error_code: int = NONE
+    error_message: str | None = None
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = 0
+    delivery_complete_count: int = -1
+    batches: tuple[StateBatch, ...] = ()
+
+
+class Operation(Enum):
+    """The operations on the states of share partitions, with Kafka's names in error messages."""
+
+    INITIALIZE = "initialize share group state"
+    READ = "read share group state"
+    WRITE = "write share group state"
+    DELETE = "delete share group state"
+    READ_SUMMARY = "read share group state summary"
+
+
+class StateRequest(NamedTuple):
+    """An input: one operation on share partitions of a group. The reply is a list of `StateResult`, one for each place."""
+
+    operation: Operation
+    group_id: str
+    places: Sequence[SharePlace]
+
+
+class TopicsGone(NamedTuple):
+    """An input: topics were deleted. Share partitions of these ids are deleted in steps. The reply is a `StatesDeleted`."""
+
+    topic_ids: frozenset[bytes]
+
+
+class StatesDeleted(NamedTuple):
+    """The result of one step of `TopicsGone`. If `are_more`, the input is to be repeated."""
+
+    error_code: int
+    are_more: bool = False
+
+
+class PruneLog(NamedTuple):
+    """An order: delete all records below `offset`, which later snapshots replace."""
+
+    offset: int
+
+
+class Chore(Enum):
+    """The timers of a share coordinator."""
+
+    SNAPSHOTS = "snapshots of cold partitions"
+    PRUNING = "pruning of the log"
+
+
+@dataclass(frozen=True, slots=True)
+class ShareStateSettings:
+    """The settings of a share coordinator, with the names and defaults of the broker's settings."""
+
+    share_coordinator_snapshot_update_records_per_snapshot: int = 500
+    share_coordinator_cold_partition_snapshot_interval_ms: int = 5 * MINUTE_MS
+    share_coordinator_state_topic_prune_interval_ms: int = 5 * MINUTE_MS
+    ottla_max_share_state_bytes: int = 64 << 20
+
+
+def refuse(body: object, error_code: int) -> object:
+    """Return the reply to an input with `error_code`."""
+    if isinstance(body, StateRequest):
+        message = f"Unable to {body.operation.value}: {ERRORS[error_code].sentence}"
+        return [StateResult(error_code, message)] * len(body.places)
+    assert isinstance(body, TopicsGone), "there are two inputs with replies"
+    return StatesDeleted(error_code)

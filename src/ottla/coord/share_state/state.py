@@ -1,0 +1,76 @@
+"""The state of one share partition, and the effects of stored records on it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.coord.share_state.batches import UNKNOWN_OFFSET, StateBatch, combine
+from ottla.coord.share_state.records import Snapshot, Update
+
+NO_EPOCH: Final = -1
+FIRST_EPOCH: Final = 0
+
+STATE_BYTES: Final = 700
+"""The estimated memory in bytes of a share partition's state, without its group id and its batches."""
+BATCH_BYTES: Final = 200
+"""The estimated memory in bytes of one state batch."""
+
+
+class ShareState:
+    """The state of one share partition.
+
+    Epochs are fenced by the newest ones (`newest_leader_epoch`, `newest_state_epoch`), which a new initialization keeps.
+    """
+
+    __slots__ = (
+        "batches", "created_ms", "delivery_complete_count", "leader_epoch", "newest_leader_epoch", "newest_state_epoch",
+        "snapshot_epoch", "start_offset", "state_epoch", "updates", "written_ms",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.snapshot_epoch = FIRST_EPOCH
+        self.state_epoch = FIRST_EPOCH
+        self.leader_epoch = FIRST_EPOCH
+        self.start_offset = UNKNOWN_OFFSET
+        self.delivery_complete_count = -1
+        self.created_ms = 0
+        self.written_ms = 0
+        self.batches: tuple[StateBatch, ...] = ()
+        self.updates = 0
+        """The number of updates since the last snapshot."""
+        self.newest_leader_epoch = NO_EPOCH
+        self.newest_state_epoch = NO_EPOCH
+
+    @property
+    def weight(self) -> int:
+        """Return the estimated memory in bytes, without the group id."""
+        return STATE_BYTES + BATCH_BYTES * len(self.batches)
+
+    @property
+    def is_cold(self) -> bool:
+        """Return whether the last snapshot was made because there were no changes for long."""
+        return self.created_ms != self.written_ms
+
+    def apply_snapshot(self, record: Snapshot) -> None:
+        self.snapshot_epoch = record.snapshot_epoch
+        self.state_epoch = record.state_epoch
+        self.leader_epoch = record.leader_epoch
+        self.start_offset = record.start_offset
+        self.delivery_complete_count = record.delivery_complete_count
+        self.created_ms = record.created_ms
+        self.written_ms = record.written_ms
+        self.batches = record.batches
+        self.updates = 0
+        self.newest_leader_epoch = max(self.newest_leader_epoch, record.leader_epoch)
+        self.newest_state_epoch = max(self.newest_state_epoch, record.state_epoch)
+
+    def apply_update(self, record: Update) -> None:
+        """Apply changes. An update has no state epoch, and -1 instead of values that it does not change."""
+        if record.start_offset != UNKNOWN_OFFSET:
+            self.start_offset = record.start_offset
+        if record.leader_epoch != NO_EPOCH:
+            self.leader_epoch = record.leader_epoch
+        self.delivery_complete_count = record.delivery_complete_count
+        self.batches = combine(self.batches, record.batches, self.start_offset)
+        self.updates += 1
+        self.newest_leader_epoch = max(self.newest_leader_epoch, record.leader_epoch)
