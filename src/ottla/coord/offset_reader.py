@@ -82,7 +82,7 @@ class OffsetReader(RecordReader[Replayed]):
         filed: ByPartition = {}
         size = its_version = 0
         timestamp_ms = NO_TIMESTAMP
-        for row, key_at, key_size, value_at, value_size in zip(range(len(rows[1])), *rows[1:], strict=True):
+        for row, key_at, key_size, value_at, value_size in zip(range(len(rows[2])), *rows[2:], strict=True):
             partition_at = key_at + key_size - PARTITION_BYTES
             if value_size != size:
                 size = value_size

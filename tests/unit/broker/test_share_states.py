@@ -10,7 +10,7 @@ from ottla.broker.coordination.share_messages import results_of, to_request
 from ottla.coord.share_state.inputs import (
     DeleteState,
     InitializeState,
-    Operation,
+    StateOperation,
     ReadState,
     SharePlace,
     StateResult,
@@ -37,7 +37,7 @@ class Share:
         assert response.topics[0].error_code == NONE
         return bytes(response.topics[0].topic_id)
 
-    def persist(self, operation: Operation, *places: SharePlace) -> list[StateResult]:
+    def persist(self, operation: StateOperation, *places: SharePlace) -> list[StateResult]:
         """The results of one call, after which time passes until they are known."""
         found: list[Sequence[StateResult]] = []
         getattr(self.machine.broker.share_states.persister, operation.name.lower())(GROUP, places, found.append)
@@ -49,15 +49,15 @@ class Share:
         raise AssertionError("the persister did not answer")
 
     def initialize(self, partition: int, state_epoch: int = 0, start_offset: int = -1) -> StateResult:
-        return self.persist(Operation.INITIALIZE, InitializeState(self.topic_id, partition, state_epoch, start_offset))[0]
+        return self.persist(StateOperation.INITIALIZE, InitializeState(self.topic_id, partition, state_epoch, start_offset))[0]
 
     def read(self, partition: int, leader_epoch: int = 0) -> StateResult:
-        return self.persist(Operation.READ, ReadState(self.topic_id, partition, leader_epoch))[0]
+        return self.persist(StateOperation.READ, ReadState(self.topic_id, partition, leader_epoch))[0]
 
     def write(self, partition: int, *batches: tuple[int, int, int, int], start_offset: int = -1, complete: int = 0) -> StateResult:
-        return self.persist(Operation.WRITE, WriteState(self.topic_id, partition, 0, 0, start_offset, complete, batches))[0]
+        return self.persist(StateOperation.WRITE, WriteState(self.topic_id, partition, 0, 0, start_offset, complete, batches))[0]
 
-    def ask(self, operation: Operation, *places: SharePlace, version: int = 0) -> dict[tuple[bytes, int], StateResult]:
+    def ask(self, operation: StateOperation, *places: SharePlace, version: int = 0) -> dict[tuple[bytes, int], StateResult]:
         """The results of a request of another broker."""
         request = to_request(operation, GROUP, places)
         return results_of(operation, self.machine.ask(request.WIRE.key, version, request))
@@ -88,9 +88,9 @@ def test_what_was_written_is_read_back_also_after_a_restart_and_a_power_cut(shar
 def test_requests_of_other_brokers_get_one_result_for_each_place(share: Share) -> None:
     share.initialize(0)
     places = [WriteState(share.topic_id, partition, 0, 0, 3, 0, ((3, 3, 2, 1),)) for partition in range(4)]
-    results = share.ask(Operation.WRITE, *places, version=1)
+    results = share.ask(StateOperation.WRITE, *places, version=1)
     assert [result.error_code for result in results.values()] == [NONE, *[INVALID_REQUEST] * 3]
-    summary = share.ask(Operation.READ_SUMMARY, ReadState(share.topic_id, 0, 0), version=1)
+    summary = share.ask(StateOperation.READ_SUMMARY, ReadState(share.topic_id, 0, 0), version=1)
     assert summary[share.topic_id, 0] == StateResult(start_offset=3, delivery_complete_count=0)
-    assert share.ask(Operation.DELETE, DeleteState(share.topic_id, 0))[share.topic_id, 0] == StateResult()
+    assert share.ask(StateOperation.DELETE, DeleteState(share.topic_id, 0))[share.topic_id, 0] == StateResult()
     assert share.read(0).error_code == INVALID_REQUEST

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from ottla.coord.share_state.inputs import (
     DeleteState,
     InitializeState,
-    Operation,
     ReadState,
     SharePlace,
+    StateOperation,
     StateResult,
     WriteState,
 )
@@ -137,8 +137,8 @@ def _read_place(topic_id: bytes, part: ReadShareGroupStateRequest.PartitionData)
     return ReadState(topic_id, part.partition, part.leader_epoch)
 
 
-APIS: Final[Mapping[Operation, StateApi]] = {
-    Operation.INITIALIZE: StateApi(
+APIS: Final[Mapping[StateOperation, StateApi]] = {
+    StateOperation.INITIALIZE: StateApi(
         InitializeShareGroupStateRequest,
         InitializeShareGroupStateRequest.InitializeStateData,
         InitializeShareGroupStateResponse,
@@ -150,7 +150,7 @@ APIS: Final[Mapping[Operation, StateApi]] = {
         _outcome,
         _from_outcome,
     ),
-    Operation.READ: StateApi(
+    StateOperation.READ: StateApi(
         ReadShareGroupStateRequest,
         ReadShareGroupStateRequest.ReadStateData,
         ReadShareGroupStateResponse,
@@ -160,7 +160,7 @@ APIS: Final[Mapping[Operation, StateApi]] = {
         _to_read_result,
         _from_read_result,
     ),
-    Operation.WRITE: StateApi(
+    StateOperation.WRITE: StateApi(
         WriteShareGroupStateRequest,
         WriteShareGroupStateRequest.WriteStateData,
         WriteShareGroupStateResponse,
@@ -170,7 +170,7 @@ APIS: Final[Mapping[Operation, StateApi]] = {
         _outcome,
         _from_outcome,
     ),
-    Operation.DELETE: StateApi(
+    StateOperation.DELETE: StateApi(
         DeleteShareGroupStateRequest,
         DeleteShareGroupStateRequest.DeleteStateData,
         DeleteShareGroupStateResponse,
@@ -180,7 +180,7 @@ APIS: Final[Mapping[Operation, StateApi]] = {
         _outcome,
         _from_outcome,
     ),
-    Operation.READ_SUMMARY: StateApi(
+    StateOperation.READ_SUMMARY: StateApi(
         ReadShareGroupStateSummaryRequest,
         ReadShareGroupStateSummaryRequest.ReadStateSummaryData,
         ReadShareGroupStateSummaryResponse,
@@ -193,7 +193,7 @@ APIS: Final[Mapping[Operation, StateApi]] = {
 }
 
 
-def to_request(operation: Operation, group_id: str, places: Sequence[SharePlace]) -> Message:
+def to_request(operation: StateOperation, group_id: str, places: Sequence[SharePlace]) -> Message:
     """Return the request for an operation on share partitions of a group."""
     api = APIS[operation]
     topics = [
@@ -204,13 +204,13 @@ def to_request(operation: Operation, group_id: str, places: Sequence[SharePlace]
     return message
 
 
-def places_of(operation: Operation, topics: Iterable[Any]) -> list[SharePlace]:
+def places_of(operation: StateOperation, topics: Iterable[Any]) -> list[SharePlace]:
     """Return the share partitions of a request's topics, in order."""
     convert = APIS[operation].from_partition
     return [convert(topic.topic_id, part) for topic in topics for part in topic.partitions]
 
 
-def to_response(operation: Operation, results: Mapping[StatePlaceKey, StateResult]) -> Message:
+def to_response(operation: StateOperation, results: Mapping[StatePlaceKey, StateResult]) -> Message:
     """Return the response with the result of each share partition."""
     api = APIS[operation]
     parts = _by_topic((topic_id, api.to_result(index, result)) for (topic_id, index), result in results.items())
@@ -218,7 +218,7 @@ def to_response(operation: Operation, results: Mapping[StatePlaceKey, StateResul
     return message
 
 
-def results_of(operation: Operation, response: Any) -> dict[StatePlaceKey, StateResult]:
+def results_of(operation: StateOperation, response: Any) -> dict[StatePlaceKey, StateResult]:
     """Return the results in a response, by topic id and partition."""
     convert = APIS[operation].from_result
     return {(topic.topic_id, part.partition): convert(part) for topic in response.results for part in topic.partitions}

@@ -26,10 +26,10 @@ from ottla.coord.runtime.shard import Shard
 from ottla.coord.share_state.inputs import (
     DeleteState,
     InitializeState,
-    Operation,
     ReadState,
     SharePartitionKey,
     SharePlace,
+    StateOperation,
     StateRequest,
     StateResult,
     WriteState,
@@ -55,7 +55,7 @@ log = logging.getLogger("ottla.broker")
 PersistDone = Callable[[Sequence[StateResult]], None]
 """Callback with one result for each place, in the order of the places."""
 
-OtherBroker = tuple[int, Operation, str]
+OtherBroker = tuple[int, StateOperation, str]
 """Another broker, an operation and a group: at most one request of these is under way."""
 
 LANE: Final = "share-states"
@@ -78,7 +78,7 @@ class ShareStateShards(Coordinators["ShareStateMachine"]):
         count = self.count
         return partition_of(key, count) if count else -1
 
-    def ask(self, key: str, body: StateRequest, answer: Callable[[Sequence[StateResult]], None], now: Now) -> None:
+    def submit(self, key: str, body: StateRequest, answer: Callable[[Sequence[StateResult]], None], now: Now) -> None:
         """Pass a request to the coordinator of a key, and call `answer` with its results, which can come at once."""
         index = self.index_of(key)
         shard = None if index < 0 else self._find(index)
@@ -142,11 +142,11 @@ class ShareStateCoordinators:
             self._delete_states(shard, index, now)
 
     def _delete_states(self, shard: Shard[ShareStateMachine], index: int, now: Now) -> None:
-        from ottla.coord.share_state.inputs import TopicsGone
+        from ottla.coord.share_state.inputs import DeletedTopics
 
         gone = frozenset(self._deleted.get(index, ()))
         if gone:
-            shard.submit(TopicsGone(gone), now, partial(self._states_deleted, shard, index, gone))
+            shard.submit(DeletedTopics(gone), now, partial(self._states_deleted, shard, index, gone))
 
     def _states_deleted(self, shard: Shard[ShareStateMachine], index: int, gone: frozenset[bytes], done: StatesDeleted) -> None:
         """Continue the deletion of states, or record its end. After an error, the next coordinator here continues it."""
@@ -231,7 +231,7 @@ class PersistCall:
             self._done(self._results)
 
 
-class Question:
+class StateQuestion:
     """An operation on one share partition, until its result is known. `finishes` are called with the result.
 
     `text` is the key that determines the coordinator.
@@ -240,7 +240,12 @@ class Question:
     __slots__ = ("finishes", "key", "operation", "pause_ms", "place", "text", "until_ms")
 
     def __init__(
-        self, operation: Operation, key: SharePartitionKey, place: SharePlace, until_ms: int, finish: Callable[[StateResult], None]
+        self,
+        operation: StateOperation,
+        key: SharePartitionKey,
+        place: SharePlace,
+        until_ms: int,
+        finish: Callable[[StateResult], None],
     ) -> None:
         self.operation = operation
         self.key = key
@@ -250,7 +255,7 @@ class Question:
         self.pause_ms = FIRST_PAUSE_MS
         self.finishes = [finish]
 
-    def join(self, later: Question) -> bool:
+    def join(self, later: StateQuestion) -> bool:
         """Take over the batches of a later write of the same epochs, if there is room. Return whether it was taken over."""
         ours, theirs = self.place, later.place
         if not isinstance(ours, WriteState) or not isinstance(theirs, WriteState):
@@ -278,35 +283,35 @@ class SharePersister:
         self._scheduler = scheduler
         self._asker = asker
         self._node_id = node_id
-        self._queues: dict[SharePartitionKey, deque[Question]] = {}
+        self._queues: dict[SharePartitionKey, deque[StateQuestion]] = {}
         """The questions about each share partition. The first one is ready, under way, or waits to be repeated."""
-        self.ready: deque[Question] = deque()
+        self.ready: deque[StateQuestion] = deque()
         """The questions to send in the next `flush`."""
-        self._without_topic: list[Question] = []
-        self._waiting: dict[OtherBroker, list[Question]] = {}
+        self._without_topic: list[StateQuestion] = []
+        self._waiting: dict[OtherBroker, list[StateQuestion]] = {}
         self._under_way: set[OtherBroker] = set()
 
     def initialize(self, group_id: str, places: Sequence[InitializeState], done: PersistDone) -> None:
         """Store the first state of share partitions."""
-        self._begin(Operation.INITIALIZE, group_id, places, done)
+        self._begin(StateOperation.INITIALIZE, group_id, places, done)
 
     def read(self, group_id: str, places: Sequence[ReadState], done: PersistDone) -> None:
         """Read the states of share partitions, and fence writes of earlier leader epochs."""
-        self._begin(Operation.READ, group_id, places, done)
+        self._begin(StateOperation.READ, group_id, places, done)
 
     def write(self, group_id: str, places: Sequence[WriteState], done: PersistDone) -> None:
         """Store changes of the states of share partitions."""
-        self._begin(Operation.WRITE, group_id, places, done)
+        self._begin(StateOperation.WRITE, group_id, places, done)
 
     def delete(self, group_id: str, places: Sequence[DeleteState], done: PersistDone) -> None:
         """Delete the states of share partitions."""
-        self._begin(Operation.DELETE, group_id, places, done)
+        self._begin(StateOperation.DELETE, group_id, places, done)
 
     def read_summary(self, group_id: str, places: Sequence[ReadState], done: PersistDone) -> None:
         """Read the start offsets and epochs of share partitions."""
-        self._begin(Operation.READ_SUMMARY, group_id, places, done)
+        self._begin(StateOperation.READ_SUMMARY, group_id, places, done)
 
-    def _begin(self, operation: Operation, group_id: str, places: Sequence[SharePlace], done: PersistDone) -> None:
+    def _begin(self, operation: StateOperation, group_id: str, places: Sequence[SharePlace], done: PersistDone) -> None:
         now_ms = self._scheduler.now().mono_ms
         if not places:
             self._scheduler.at(object(), now_ms, lambda now: done(()))
@@ -314,7 +319,7 @@ class SharePersister:
         call, until_ms = PersistCall(len(places), done), now_ms + PATIENCE_MS
         for at, place in enumerate(places):
             key = SharePartitionKey(group_id, place.topic_id, place.partition)
-            question = Question(operation, key, place, until_ms, partial(call.finish, at))
+            question = StateQuestion(operation, key, place, until_ms, partial(call.finish, at))
             queue = self._queues.setdefault(key, deque())
             queue.append(question)
             if len(queue) == 1:
@@ -327,7 +332,7 @@ class SharePersister:
 
     def flush(self, now: Now) -> None:
         """Send what is ready, in one request for each coordinator, operation and group. Much is sent in several steps."""
-        here: dict[tuple[int, Operation, str], list[Question]] = {}
+        here: dict[tuple[int, StateOperation, str], list[StateQuestion]] = {}
         elsewhere: set[OtherBroker] = set()
         for _ in range(min(len(self.ready), AT_ONCE)):
             question = self.ready.popleft()
@@ -339,14 +344,14 @@ class SharePersister:
                 place = self._coordinators.index_of(question.text), question.operation, question.key.group_id
                 here.setdefault(place, []).append(question)
             elif node_id < 0:
-                self._finish(question, _refused(COORDINATOR_NOT_AVAILABLE))
+                self._finish(question, _error_result(COORDINATOR_NOT_AVAILABLE))
             else:
                 other = node_id, question.operation, question.key.group_id
                 self._waiting.setdefault(other, []).append(question)
                 elsewhere.add(other)
         for (_, operation, group_id), some in here.items():
             body = StateRequest(operation, group_id, [question.place for question in some])
-            self._coordinators.ask(some[0].text, body, partial(self._finish_all, some), now)
+            self._coordinators.submit(some[0].text, body, partial(self._finish_all, some), now)
         for other in elsewhere:
             if other not in self._under_way:
                 self._send(other)
@@ -355,7 +360,7 @@ class SharePersister:
         if self.ready:
             self._wake()
 
-    def _join_waiting(self, question: Question) -> None:
+    def _join_waiting(self, question: StateQuestion) -> None:
         queue = self._queues[question.key]
         while len(queue) > 1 and question.join(queue[1]):
             del queue[1]
@@ -365,7 +370,7 @@ class SharePersister:
         waited, self._without_topic = self._without_topic, []
         for question in waited:
             if error_code:
-                self._finish(question, _refused(error_code))
+                self._finish(question, _error_result(error_code))
             else:
                 self.ready.append(question)
         self._wake()
@@ -383,21 +388,21 @@ class SharePersister:
         message: Message = to_request(operation, group_id, [question.place for question in sent])
         self._asker.request(node_id, message, partial(self._on_response, other, sent), lane=LANE)
 
-    def _on_response(self, other: OtherBroker, sent: list[Question], response: Message | None) -> None:
+    def _on_response(self, other: OtherBroker, sent: list[StateQuestion], response: Message | None) -> None:
         from ottla.broker.coordination.share_messages import results_of
 
         self._under_way.discard(other)
         if other in self._waiting:
             self._send(other)
         results = {} if response is None else results_of(other[1], response)
-        lost = _refused(COORDINATOR_NOT_AVAILABLE)
+        lost = _error_result(COORDINATOR_NOT_AVAILABLE)
         self._finish_all(sent, [results.get(question.key[1:], lost) for question in sent])
 
-    def _finish_all(self, questions: Sequence[Question], results: Sequence[StateResult]) -> None:
+    def _finish_all(self, questions: Sequence[StateQuestion], results: Sequence[StateResult]) -> None:
         for question, result in zip(questions, results, strict=True):
             self._finish(question, result)
 
-    def _finish(self, question: Question, result: StateResult) -> None:
+    def _finish(self, question: StateQuestion, result: StateResult) -> None:
         """Report the result of a question, and begin the next one of its share partition; or repeat the question later."""
         now_ms = self._scheduler.now().mono_ms
         if result.error_code in RETRIABLE and now_ms + question.pause_ms < question.until_ms:
@@ -414,10 +419,10 @@ class SharePersister:
         for finish in question.finishes:
             finish(result)
 
-    def _repeat(self, question: Question, now: Now) -> None:
+    def _repeat(self, question: StateQuestion, now: Now) -> None:
         self.ready.append(question)
         self._wake()
 
 
-def _refused(error_code: int) -> StateResult:
+def _error_result(error_code: int) -> StateResult:
     return StateResult(error_code, ERRORS[error_code].sentence if error_code != NONE else None)

@@ -18,8 +18,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
-from ottla.coord.share_state import inputs
-from ottla.coord.share_state.inputs import SharePlace, StateRequest, StateResult
+from ottla.coord.share_state.inputs import SharePartitionKey, SharePlace, StateOperation, StateRequest, StateResult
 from ottla.ports import Done, Steps
 from ottla.wire.api.delete_share_group_state import DeleteShareGroupStateRequest
 from ottla.wire.api.initialize_share_group_state import InitializeShareGroupStateRequest
@@ -36,33 +35,33 @@ AT_ONCE: Final = 100
 
 @serves(InitializeShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
 def initialize_share_group_state(request: Request[InitializeShareGroupStateRequest], shards: ShareStateShards) -> Reply:
-    return _serve(inputs.Operation.INITIALIZE, request, shards)
+    return _serve(StateOperation.INITIALIZE, request, shards)
 
 
 @serves(ReadShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
 def read_share_group_state(request: Request[ReadShareGroupStateRequest], shards: ShareStateShards) -> Reply:
-    return _serve(inputs.Operation.READ, request, shards)
+    return _serve(StateOperation.READ, request, shards)
 
 
 @serves(WriteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
 def write_share_group_state(request: Request[WriteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
-    return _serve(inputs.Operation.WRITE, request, shards)
+    return _serve(StateOperation.WRITE, request, shards)
 
 
 @serves(DeleteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
 def delete_share_group_state(request: Request[DeleteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
-    return _serve(inputs.Operation.DELETE, request, shards)
+    return _serve(StateOperation.DELETE, request, shards)
 
 
 @serves(ReadShareGroupStateSummaryRequest, OF_BROKERS, most=MOST_ITEMS)
 def read_share_group_state_summary(request: Request[ReadShareGroupStateSummaryRequest], shards: ShareStateShards) -> Reply:
-    return _serve(inputs.Operation.READ_SUMMARY, request, shards)
+    return _serve(StateOperation.READ_SUMMARY, request, shards)
 
 
-def _serve(operation: inputs.Operation, request: Request[Any], shards: ShareStateShards) -> Reply:
+def _serve(operation: StateOperation, request: Request[Any], shards: ShareStateShards) -> Reply:
     """Pass the share partitions of a request to their coordinators, and return all results in one response."""
     body = request.body
-    is_lenient = operation is inputs.Operation.INITIALIZE  # its topics without partitions are passed over
+    is_lenient = operation is StateOperation.INITIALIZE  # its topics without partitions are passed over
     if not body.group_id or not (is_lenient or all(topic.partitions for topic in body.topics)):
         return to_response(operation, {})
     places = places_of(operation, body.topics)
@@ -80,18 +79,18 @@ def _serve(operation: inputs.Operation, request: Request[Any], shards: ShareStat
 
 
 def _parts(
-    operation: inputs.Operation, group_id: str, places: Sequence[SharePlace], shards: ShareStateShards
+    operation: StateOperation, group_id: str, places: Sequence[SharePlace], shards: ShareStateShards
 ) -> list[tuple[str, StateRequest]]:
     """Return the part of a request for each coordinator, with a key of this coordinator."""
     by_index: dict[int, tuple[str, list[SharePlace]]] = {}
     for place in places:
-        key = inputs.SharePartitionKey(group_id, place.topic_id, place.partition).coordinator_key()
+        key = SharePartitionKey(group_id, place.topic_id, place.partition).coordinator_key()
         by_index.setdefault(shards.index_of(key), (key, []))[1].append(place)
     return [(key, StateRequest(operation, group_id, some)) for key, some in by_index.values()]
 
 
 def _serve_slowly(
-    operation: inputs.Operation, request: Request[Any], shards: ShareStateShards, places: Sequence[SharePlace]
+    operation: StateOperation, request: Request[Any], shards: ShareStateShards, places: Sequence[SharePlace]
 ) -> Steps[Reply]:
     """Serve a large request with pauses, and wait for all results."""
     found: list[tuple[SharePlace, StateResult]] = []
@@ -105,7 +104,7 @@ def _serve_slowly(
     for begin in range(0, len(places), AT_ONCE):
         some = places[begin : begin + AT_ONCE]
         for key, part in _parts(operation, request.body.group_id, some, shards):
-            shards.ask(key, part, partial(answer, part.places), request.now)
+            shards.submit(key, part, partial(answer, part.places), request.now)
         yield None
     while len(found) < len(places):
         yield waiting.append

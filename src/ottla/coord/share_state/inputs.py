@@ -94,7 +94,7 @@ class StateResult(NamedTuple):
     batches: tuple[StateBatch, ...] = ()
 
 
-class Operation(Enum):
+class StateOperation(Enum):
     """The operations on the states of share partitions, with Kafka's names in error messages."""
 
     INITIALIZE = "initialize share group state"
@@ -107,19 +107,19 @@ class Operation(Enum):
 class StateRequest(NamedTuple):
     """An input: one operation on share partitions of a group. The reply is a list of `StateResult`, one for each place."""
 
-    operation: Operation
+    operation: StateOperation
     group_id: str
     places: Sequence[SharePlace]
 
 
-class TopicsGone(NamedTuple):
+class DeletedTopics(NamedTuple):
     """An input: topics were deleted. Share partitions of these ids are deleted in steps. The reply is a `StatesDeleted`."""
 
     topic_ids: frozenset[bytes]
 
 
 class StatesDeleted(NamedTuple):
-    """The result of one step of `TopicsGone`. If `are_more`, the input is to be repeated."""
+    """The result of one step of `DeletedTopics`. If `are_more`, the input is to be repeated."""
 
     error_code: int
     are_more: bool = False
@@ -153,5 +153,5 @@ def refuse(body: object, error_code: int) -> object:
     if isinstance(body, StateRequest):
         message = f"Unable to {body.operation.value}: {ERRORS[error_code].sentence}"
         return [StateResult(error_code, message)] * len(body.places)
-    assert isinstance(body, TopicsGone), "there are two inputs with replies"
+    assert isinstance(body, DeletedTopics), "there are two inputs with replies"
     return StatesDeleted(error_code)

@@ -17,21 +17,21 @@ from ottla.coord.runtime.machine import Due, Input, KeyAndValue, Outcome, Reply,
 from ottla.coord.share_state.batches import UNKNOWN_OFFSET, StateBatch, combine, is_well_formed
 from ottla.coord.share_state.inputs import (
     Chore,
+    DeletedTopics,
     DeleteState,
     InitializeState,
-    Operation,
     PruneLog,
     ReadState,
     SharePartitionKey,
     SharePlace,
     ShareStateSettings,
+    StateOperation,
     StateRequest,
     StateResult,
     StatesDeleted,
-    TopicsGone,
     WriteState,
 )
-from ottla.coord.share_state.records import LAST, Snapshot, StateRecord, Tombstone, Update, encode_record
+from ottla.coord.share_state.records import LAST, ShareSnapshot, ShareUpdate, StateRecord, Tombstone, encode_record
 from ottla.coord.share_state.state import BATCH_BYTES, FIRST_EPOCH, NO_EPOCH, STATE_BYTES, ShareState
 from ottla.ports import Now, Pauses
 from ottla.wire.errors import (
@@ -51,8 +51,6 @@ Decision = tuple[StateResult, StateRecord | None]
 
 MOST_AT_ONCE: Final = 100
 """The most snapshots or tombstones of one background step."""
-MOST_LOOKED_AT: Final = 10_000
-"""The most states that are compared with deleted topics in one step, which takes about a millisecond."""
 PAUSE_MS: Final = 2
 """The pause between two background steps in milliseconds, in which other work runs."""
 
@@ -126,7 +124,7 @@ class ShareStateMachine:
         if state is None:
             state = self.states[key] = ShareState()
             self.weight += getsizeof(key.group_id)
-        if isinstance(record, Snapshot):
+        if isinstance(record, ShareSnapshot):
             state.apply_snapshot(record)
             self._snapshots.pop(key, None)
             self._snapshots[key] = self._offset_of(record)
@@ -142,7 +140,7 @@ class ShareStateMachine:
         self._snapshots.pop(record.key, None)
         self._last_tombstone = self._offset_of(record)
 
-    def _offset_of(self, record: Snapshot | Tombstone) -> int:
+    def _offset_of(self, record: ShareSnapshot | Tombstone) -> int:
         return record.offset if record.offset >= 0 else self.end_offset() + record.offset
 
     def recall(self, now: Now) -> StateOutcome:
@@ -154,7 +152,7 @@ class ShareStateMachine:
         body = asked.body
         if isinstance(body, StateRequest):
             return self._operate(body, asked.token, now)
-        if isinstance(body, TopicsGone):
+        if isinstance(body, DeletedTopics):
             return self._delete_topics(body, asked.token)
         assert isinstance(body, Due), "there are three kinds of inputs"
         return self._snapshot_cold(now) if body.key is Chore.SNAPSHOTS else self._prune(now)
@@ -174,16 +172,16 @@ class ShareStateMachine:
             if record is not None:
                 records.append(record)
                 if len(body.places) > 1:
-                    draft[key] = _drafted(state, record)
-        return Outcome(_numbered(records), (Reply(token, results),))
+                    draft[key] = _apply_to_draft(state, record)
+        return Outcome(_number(records), (Reply(token, results),))
 
     def _error(
-        self, place: SharePlace, key: SharePartitionKey, state: ShareState | None, operation: Operation
+        self, place: SharePlace, key: SharePartitionKey, state: ShareState | None, operation: StateOperation
     ) -> StateResult | None:
         """Return the error of an operation on a share partition, in Kafka's order of checks; None if there is none."""
         if place.partition < 0:
             return StateResult(INVALID_REQUEST, NEGATIVE_PARTITION)
-        if state is None and operation in (Operation.READ, Operation.WRITE):
+        if state is None and operation in (StateOperation.READ, StateOperation.WRITE):
             return StateResult(INVALID_REQUEST, NOT_INITIALIZED.format(operation.name.capitalize()))
         error_code = NONE if state is None else _fence_error(place, state, operation)
         if not error_code and place.partition >= self._partitions_of(key.topic_id):
@@ -211,7 +209,7 @@ class ShareStateMachine:
         return True
 
     def _initialize(self, key: SharePartitionKey, place: InitializeState, state: ShareState | None, now: Now) -> Decision:
-        return StateResult(), Snapshot(
+        return StateResult(), ShareSnapshot(
             key,
             snapshot_epoch=FIRST_EPOCH if state is None else state.snapshot_epoch + 1,
             state_epoch=place.state_epoch,
@@ -249,9 +247,9 @@ class ShareStateMachine:
         """Return the record of a change: an update, or a snapshot after the most updates that a snapshot may have."""
         if state.updates < self.settings.share_coordinator_snapshot_update_records_per_snapshot:
             changed = combine((), batches, start_offset)
-            return Update(key, state.snapshot_epoch, leader_epoch, start_offset, delivery_complete_count, changed)
+            return ShareUpdate(key, state.snapshot_epoch, leader_epoch, start_offset, delivery_complete_count, changed)
         start_offset = state.start_offset if start_offset == UNKNOWN_OFFSET else start_offset
-        return Snapshot(
+        return ShareSnapshot(
             key,
             snapshot_epoch=state.snapshot_epoch + 1,
             state_epoch=state.state_epoch,
@@ -276,11 +274,11 @@ class ShareStateMachine:
             delivery_complete_count=state.delivery_complete_count,
         ), None
 
-    def _delete_topics(self, body: TopicsGone, token: int) -> StateOutcome:
+    def _delete_topics(self, body: DeletedTopics, token: int) -> StateOutcome:
         gone = body.topic_ids
         keys = list(islice((key for key in self.states if key.topic_id in gone), MOST_AT_ONCE))
         reply = StatesDeleted(NONE, are_more=len(keys) == MOST_AT_ONCE)
-        return Outcome(_numbered([Tombstone(key) for key in keys]), (Reply(token, reply),))
+        return Outcome(_number([Tombstone(key) for key in keys]), (Reply(token, reply),))
 
     def _snapshot_cold(self, now: Now) -> StateOutcome:
         """Repeat snapshots that are old, so that the log can be pruned. If nothing has changed for long, do nothing."""
@@ -290,7 +288,7 @@ class ShareStateMachine:
         timer = self._next(Chore.SNAPSHOTS, now)
         if len(keys) == MOST_AT_ONCE:
             timer = Timer(Chore.SNAPSHOTS, now.mono_ms + PAUSE_MS)
-        return Outcome(_numbered([self._repeated(key, now) for key in keys]), timers=(timer,))
+        return Outcome(_number([self._repeat(key, now) for key in keys]), timers=(timer,))
 
     def _cold_keys(self, now: Now) -> Iterator[SharePartitionKey]:
         """Yield the share partitions with old snapshots, oldest first."""
@@ -300,10 +298,10 @@ class ShareStateMachine:
                 return
             yield key
 
-    def _repeated(self, key: SharePartitionKey, now: Now) -> Snapshot:
+    def _repeat(self, key: SharePartitionKey, now: Now) -> ShareSnapshot:
         """Return a new snapshot of an unchanged state. It differs from others by its two times."""
         state = self.states[key]
-        return Snapshot(
+        return ShareSnapshot(
             key,
             snapshot_epoch=state.snapshot_epoch + 1,
             state_epoch=state.state_epoch,
@@ -327,18 +325,18 @@ class ShareStateMachine:
         return Timer(chore, now.mono_ms + period_ms)
 
 
-_OPERATIONS: Final[dict[Operation, Callable[..., Decision]]] = {
-    Operation.INITIALIZE: ShareStateMachine._initialize,
-    Operation.READ: ShareStateMachine._read,
-    Operation.WRITE: ShareStateMachine._write,
-    Operation.DELETE: ShareStateMachine._delete,
-    Operation.READ_SUMMARY: ShareStateMachine._summarize,
+_OPERATIONS: Final[dict[StateOperation, Callable[..., Decision]]] = {
+    StateOperation.INITIALIZE: ShareStateMachine._initialize,
+    StateOperation.READ: ShareStateMachine._read,
+    StateOperation.WRITE: ShareStateMachine._write,
+    StateOperation.DELETE: ShareStateMachine._delete,
+    StateOperation.READ_SUMMARY: ShareStateMachine._summarize,
 }
 
 
-def _fence_error(place: SharePlace, state: ShareState, operation: Operation) -> int:
+def _fence_error(place: SharePlace, state: ShareState, operation: StateOperation) -> int:
     """Return the error of an epoch that is older than the newest known one, else NONE. A read compares even -1."""
-    if operation is Operation.READ and isinstance(place, ReadState):
+    if operation is StateOperation.READ and isinstance(place, ReadState):
         return FENCED_LEADER_EPOCH if place.leader_epoch < state.newest_leader_epoch else NONE
     if isinstance(place, WriteState) and NO_EPOCH != place.leader_epoch < state.newest_leader_epoch:
         return FENCED_LEADER_EPOCH
@@ -347,22 +345,22 @@ def _fence_error(place: SharePlace, state: ShareState, operation: Operation) -> 
     return NONE
 
 
-def _drafted(state: ShareState | None, record: StateRecord) -> ShareState | None:
+def _apply_to_draft(state: ShareState | None, record: StateRecord) -> ShareState | None:
     """Return the state after a record that is not applied yet."""
     if isinstance(record, Tombstone):
         return None
-    drafted = ShareState() if state is None else copy(state)
-    if isinstance(record, Snapshot):
-        drafted.apply_snapshot(record)
+    draft = ShareState() if state is None else copy(state)
+    if isinstance(record, ShareSnapshot):
+        draft.apply_snapshot(record)
     else:
-        drafted.apply_update(record)
-    return drafted
+        draft.apply_update(record)
+    return draft
 
 
-def _numbered(records: list[StateRecord]) -> tuple[StateRecord, ...]:
+def _number(records: list[StateRecord]) -> tuple[StateRecord, ...]:
     """Return records with their places in their batch, counted from its end."""
     most = len(records)
     return tuple(
-        record if isinstance(record, Update) or at == most - 1 else record._replace(offset=LAST - (most - 1 - at))
+        record if isinstance(record, ShareUpdate) or at == most - 1 else record._replace(offset=LAST - (most - 1 - at))
         for at, record in enumerate(records)
     )

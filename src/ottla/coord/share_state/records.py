@@ -26,7 +26,7 @@ _SHORT: Final = Struct(">h")
 _SNAPSHOT_PREFIX: Final = _SHORT.pack(SNAPSHOT)
 
 
-class Snapshot(NamedTuple):
+class ShareSnapshot(NamedTuple):
     """The whole state of a share partition. It replaces all earlier records. `offset` is its place in the log."""
 
     key: SharePartitionKey
@@ -41,7 +41,7 @@ class Snapshot(NamedTuple):
     offset: int = LAST
 
 
-class Update(NamedTuple):
+class ShareUpdate(NamedTuple):
     """Changes since the last snapshot of a share partition."""
 
     key: SharePartitionKey
@@ -59,30 +59,30 @@ class Tombstone(NamedTuple):
     offset: int = LAST
 
 
-StateRecord = Snapshot | Update | Tombstone
+StateRecord = ShareSnapshot | ShareUpdate | Tombstone
 
 
 def encode_record(record: StateRecord) -> KeyAndValue:
     """Return a record's stored key and value; the value of a tombstone is None. Raises `Unencodable`."""
     group_id, topic_id, partition = record.key
-    if isinstance(record, Update):
+    if isinstance(record, ShareUpdate):
         update_key = ShareUpdateKey(group_id=group_id, topic_id=topic_id, partition=partition)
         return _SHORT.pack(UPDATE) + encode(update_key, VERSION), _SHORT.pack(VERSION) + encode(_update(record), VERSION)
     key = _SNAPSHOT_PREFIX + encode(ShareSnapshotKey(group_id=group_id, topic_id=topic_id, partition=partition), VERSION)
     return key, None if isinstance(record, Tombstone) else _SHORT.pack(VERSION) + encode(_snapshot(record), VERSION)
 
 
-def _update(record: Update) -> ShareUpdateValue:
+def _update(record: ShareUpdate) -> ShareUpdateValue:
     return ShareUpdateValue(
         snapshot_epoch=record.snapshot_epoch,
         leader_epoch=record.leader_epoch,
         start_offset=record.start_offset,
         delivery_complete_count=record.delivery_complete_count,
-        state_batches=_stored(record.batches),
+        state_batches=_to_messages(record.batches),
     )
 
 
-def _snapshot(record: Snapshot) -> ShareSnapshotValue:
+def _snapshot(record: ShareSnapshot) -> ShareSnapshotValue:
     return ShareSnapshotValue(
         snapshot_epoch=record.snapshot_epoch,
         state_epoch=record.state_epoch,
@@ -91,18 +91,18 @@ def _snapshot(record: Snapshot) -> ShareSnapshotValue:
         delivery_complete_count=record.delivery_complete_count,
         create_timestamp=record.created_ms,
         write_timestamp=record.written_ms,
-        state_batches=_stored(record.batches),
+        state_batches=_to_messages(record.batches),
     )
 
 
-def _stored(batches: tuple[StateBatch, ...]) -> list[ShareSnapshotValue.StateBatch]:
+def _to_messages(batches: tuple[StateBatch, ...]) -> list[ShareSnapshotValue.StateBatch]:
     return [
         ShareSnapshotValue.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
         for first, last, state, count in batches
     ]
 
 
-def _loaded(batches: list[ShareSnapshotValue.StateBatch]) -> tuple[StateBatch, ...]:
+def _from_messages(batches: list[ShareSnapshotValue.StateBatch]) -> tuple[StateBatch, ...]:
     return tuple((each.first_offset, each.last_offset, each.delivery_state, each.delivery_count) for each in batches)
 
 
@@ -125,9 +125,9 @@ def decode_record(key: bytes, value: bytes | None) -> StateRecord | None:
         raise UnreadableRecord(str(malformed)) from malformed
 
 
-def _decode_snapshot(key: SharePartitionKey, value: bytes) -> Snapshot:
+def _decode_snapshot(key: SharePartitionKey, value: bytes) -> ShareSnapshot:
     stored = decode(ShareSnapshotValue, VERSION, value[2:])
-    return Snapshot(
+    return ShareSnapshot(
         key,
         stored.snapshot_epoch,
         stored.state_epoch,
@@ -136,14 +136,15 @@ def _decode_snapshot(key: SharePartitionKey, value: bytes) -> Snapshot:
         stored.delivery_complete_count,
         stored.create_timestamp,
         stored.write_timestamp,
-        _loaded(stored.state_batches),
+        _from_messages(stored.state_batches),
     )
 
 
-def _decode_update(key: SharePartitionKey, value: bytes) -> Update:
+def _decode_update(key: SharePartitionKey, value: bytes) -> ShareUpdate:
     stored = decode(ShareUpdateValue, VERSION, value[2:])
-    batches = _loaded(stored.state_batches)
-    return Update(key, stored.snapshot_epoch, stored.leader_epoch, stored.start_offset, stored.delivery_complete_count, batches)
+    batches = _from_messages(stored.state_batches)
+    epochs = stored.snapshot_epoch, stored.leader_epoch
+    return ShareUpdate(key, *epochs, stored.start_offset, stored.delivery_complete_count, batches)
 
 
 def _prefix(data: bytes) -> int:
@@ -172,7 +173,7 @@ class ShareStateReader(RecordReader[StateRecord]):
             record = read_row(row)
             if record is None:
                 continue
-            if not isinstance(record, Update):
+            if not isinstance(record, ShareUpdate):
                 replaced.add(key[2:])
                 record = record._replace(offset=rows.offsets[row])
             kept.append((row, record))

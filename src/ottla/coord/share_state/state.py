@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.coord.share_state.batches import UNKNOWN_OFFSET, StateBatch, combine
-from ottla.coord.share_state.records import Snapshot, Update
+from ottla.coord.share_state.records import ShareSnapshot, ShareUpdate
 
 NO_EPOCH: Final = -1
 FIRST_EPOCH: Final = 0
@@ -51,7 +51,7 @@ class ShareState:
         """Return whether the last snapshot was made because there were no changes for long."""
         return self.created_ms != self.written_ms
 
-    def apply_snapshot(self, record: Snapshot) -> None:
+    def apply_snapshot(self, record: ShareSnapshot) -> None:
         self.snapshot_epoch = record.snapshot_epoch
         self.state_epoch = record.state_epoch
         self.leader_epoch = record.leader_epoch
@@ -64,7 +64,7 @@ class ShareState:
         self.newest_leader_epoch = max(self.newest_leader_epoch, record.leader_epoch)
         self.newest_state_epoch = max(self.newest_state_epoch, record.state_epoch)
 
-    def apply_update(self, record: Update) -> None:
+    def apply_update(self, record: ShareUpdate) -> None:
         """Apply changes. An update has no state epoch, and -1 instead of values that it does not change."""
         if record.start_offset != UNKNOWN_OFFSET:
             self.start_offset = record.start_offset
