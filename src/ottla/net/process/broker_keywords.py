@@ -116,6 +116,7 @@ class BrokerKeywords(TypedDict, total=False):
     ottla_max_open_files: int
     ottla_max_producer_ids: int
     ottla_max_producer_ids_per_broker: int
+    ottla_max_share_state_bytes: int
     ottla_max_transactional_id_bytes: int
     ottla_metrics_enable: bool
     ottla_opentelemetry_enable: bool
@@ -157,6 +158,12 @@ class BrokerKeywords(TypedDict, total=False):
     sasl_server_callback_handler_class: str
     sasl_server_max_receive_size: int
     security_inter_broker_protocol: str
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_write_timeout_ms: int
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
