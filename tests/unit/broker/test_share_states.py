@@ -10,9 +10,9 @@ from ottla.broker.coordination.share_messages import results_of, to_request
 from ottla.coord.share_state.inputs import (
     DeleteState,
     InitializeState,
-    StateOperation,
     ReadState,
     SharePlace,
+    StateOperation,
     StateResult,
     WriteState,
 )
