@@ -33,10 +33,13 @@ class StreamsProcess:
         return len(self.tasks) / len(self.holders)
 
     @property
-    def rank(self) -> tuple[float, float, int]:
-        """Return a key by which the process that gets the next task is the least."""
+    def rank(self) -> tuple[int, float, float, int]:
+        """Return a key by which the process that gets the next task is the least.
+
+        The fewest tasks of a member come first, so that members have equal shares even if processes have different capacities.
+        """
         capacity = len(self.holders)
-        return len(self.tasks) / capacity, self.stateless / capacity, self.order
+        return self.least_loaded().count, len(self.tasks) / capacity, self.stateless / capacity, self.order
 
     def least_loaded(self) -> TaskHolder:
         """Return the member with the fewest tasks."""

@@ -4,7 +4,7 @@ It has the rules of Kafka's assignor of this name:
 
 1. An active task stays on its member until the member has its share. Stateful tasks are shared out before stateless ones.
 2. An active task goes to a member with its state: a standby or warm-up task, else state on disk. The most advanced comes first.
-3. An active task goes to the process with the fewest tasks for each of its members, and there to the member with the fewest.
+3. An active task goes to a member with the fewest tasks; among several, to the process with the fewest for each of its members.
 4. A standby task goes to the former member of the active task, to its own former member, or to the process as in rule 3.
 
 With rack-aware tags, or members in several racks, rule 4 first prefers processes that make a task's copies more diverse.
@@ -26,7 +26,7 @@ from ottla.ports import Pauses
 
 log = logging.getLogger("ottla.coord")
 
-ProcessHeap = list[tuple[float, float, int, StreamsProcess]]
+ProcessHeap = list[tuple[int, float, float, int, StreamsProcess]]
 
 
 class StickyTaskAssignor:
@@ -130,7 +130,7 @@ class _Assignment:
         """Assign active tasks to the processes with the least load."""
         heap = _heap(self._draft.processes)
         for count, task in enumerate(tasks):
-            process = heap[0][3]
+            process = heap[0][-1]
             self._add_active(process.least_loaded(), task, is_stateful=is_stateful)
             heapreplace(heap, (*process.rank, process))
             if count % STEPS_BETWEEN_PAUSES == 0:
@@ -230,10 +230,10 @@ class _Assignment:
             passed = []
             while missing and heap:
                 first = heappop(heap)
-                if task not in first[3].tasks:
-                    self._add_standby(first[3].least_loaded(), task)
+                if task not in first[-1].tasks:
+                    self._add_standby(first[-1].least_loaded(), task)
                     missing -= 1
-                passed.append(first[3])
+                passed.append(first[-1])
             for process in passed:
                 heappush(heap, (*process.rank, process))
             short += missing
