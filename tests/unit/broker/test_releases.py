@@ -244,13 +244,18 @@ def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
 
 
 def test_new_protocols_and_epochs_of_transactions_are_features_where_they_were() -> None:
-    both = {"group.version", "transaction.version", "share.version"}
-    of_4_0 = {"group.version", "transaction.version", "kraft.version", "eligible.leader.replicas.version"}
-    of_4_1 = of_4_0 | both | {"streams.version"}
+    off = {"kraft.version", "eligible.leader.replicas.version"}
+    on_in_4_0 = {"group.version", "transaction.version"}
+    on = on_in_4_0 | {"share.version"}
+    today = on | off | {"streams.version"}
     assert features(machine_of("3.9"), 4) == (set(), set(), -1)
-    for machine, supported in ((Machine(), of_4_1), (machine_of("4.0"), of_4_0), (machine_of("4.3"), of_4_1)):
-        assert features(machine, 4) == (supported, both, 0)
-        assert features(machine, 3) == (set(), both, 0)  # a range from 0 on is an error to older clients
+    for machine, supported, levels in (
+        (Machine(), today, on),
+        (machine_of("4.0"), on_in_4_0 | off, on_in_4_0),
+        (machine_of("4.3"), today, on),
+    ):
+        assert features(machine, 4) == (supported, levels, 0)
+        assert features(machine, 3) == (set(), levels, 0)  # a range from 0 on is an error to older clients
         assert features(machine, 2) == (set(), set(), -1)
 
 

@@ -43,7 +43,7 @@ class ShareAssignmentEnded(NamedTuple):
 ShareEvent = ShareTopicsRefreshed | InitializationBegun | ShareAssignmentBegun | ShareAssignmentEnded
 
 
-class SharePlace(NamedTuple):
+class StatePlace(NamedTuple):
     """One share partition of a group, and the offset at which it starts; -1 if a setting of the group decides that."""
 
     topic_id: Uuid
@@ -56,14 +56,14 @@ class InitializeShares(NamedTuple):
 
     group_id: str
     state_epoch: int
-    places: tuple[SharePlace, ...]
+    places: tuple[StatePlace, ...]
 
 
 class DeleteShares(NamedTuple):
     """An order: delete the state of these share partitions, whose group no longer exists."""
 
     group_id: str
-    places: tuple[SharePlace, ...]
+    places: tuple[StatePlace, ...]
 
 
 class ShareStateQuery(NamedTuple):
@@ -75,7 +75,7 @@ class ShareStateQuery(NamedTuple):
 class SharePlaces(NamedTuple):
     """The reply to `ShareStateQuery`."""
 
-    places: tuple[SharePlace, ...] = ()
+    places: tuple[StatePlace, ...] = ()
     error_code: int = NONE
 
 
@@ -90,13 +90,13 @@ class AlteringShares(NamedTuple):
 
     response: AlterShareGroupOffsetsResponse
     state_epoch: int = 0
-    places: tuple[SharePlace, ...] = ()
+    places: tuple[StatePlace, ...] = ()
 
 
 class DeletingShares(NamedTuple):
     """The places whose state must be deleted now; if it is for DeleteShareGroupOffsets, also the response so far."""
 
-    places: tuple[SharePlace, ...] = ()
+    places: tuple[StatePlace, ...] = ()
     error_code: int = NONE
     response: DeleteShareGroupOffsetsResponse | None = None
 
@@ -112,5 +112,5 @@ class SharesInitialized(NamedTuple):
     """An input: the result of an initialization, as one error code for each place. The reply is an error code."""
 
     group_id: str
-    places: tuple[SharePlace, ...]
+    places: tuple[StatePlace, ...]
     error_codes: Sequence[int]

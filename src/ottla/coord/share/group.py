@@ -148,12 +148,11 @@ class ShareGroup:
     def without_deleted(self, topics: KnownTopics) -> Sequence[ShareStored]:
         """Return the record that removes the share partitions of deleted topics. Their state is deleted with the topics."""
 
-        def existing_in(of: Mapping[Uuid, V]) -> dict[Uuid, V]:
+        def filter_existing(of: Mapping[Uuid, V]) -> dict[Uuid, V]:
             return {topic_id: value for topic_id, value in of.items() if topics.with_id(topic_id) is not None}
 
-        left = ShareStateStored(
-            self.group_id, existing_in(self.initializing), existing_in(self.initialized), existing_in(self.deleting)
-        )
+        initializing, initialized = filter_existing(self.initializing), filter_existing(self.initialized)
+        left = ShareStateStored(self.group_id, initializing, initialized, filter_existing(self.deleting))
         return () if left[1:] == (self.initializing, self.initialized, self.deleting) else (left,)
 
     def is_subscribed(self, topic: str) -> bool:

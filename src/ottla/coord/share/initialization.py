@@ -15,8 +15,8 @@ from ottla.coord.share.events import (
     DeleteShares,
     InitializationBegun,
     InitializeShares,
-    SharePlace,
     SharesInitialized,
+    StatePlace,
 )
 from ottla.coord.share.records import NamedPartitions, PartitionsByTopic, ShareStateStored
 from ottla.wire.errors import error_name
@@ -33,7 +33,7 @@ def initialize_subscribed(draft: ShareDraft, epoch: int, subscriptions: Iterable
     missing = _missing(draft, subscriptions)
     if missing:
         begin(draft, missing)
-        places = [SharePlace(topic_id, number) for topic_id, held in missing.items() for number in sorted(held.partitions)]
+        places = [StatePlace(topic_id, number) for topic_id, held in missing.items() for number in sorted(held.partitions)]
         draft.order(InitializeShares(draft.group_id, epoch, tuple(places)))
 
 
@@ -83,7 +83,7 @@ def end(draft: ShareDraft, done: SharesInitialized) -> None:
     }
     made: dict[Uuid, set[int]] = {}
     failed: dict[Uuid, set[int]] = {}
-    useless: list[SharePlace] = []
+    useless: list[StatePlace] = []
     for place, error_code in zip(done.places, done.error_codes, strict=True):
         if error_code:
             failed.setdefault(place.topic_id, set()).add(place.partition)

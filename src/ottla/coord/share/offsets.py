@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.share.draft import ShareDraft
-from ottla.coord.share.events import AlteringShares, DeletingShares, SharePlace, SharePlaces
+from ottla.coord.share.events import AlteringShares, DeletingShares, SharePlaces, StatePlace
 from ottla.coord.share.group import ShareGroup
 from ottla.coord.share.initialization import begin, with_partitions
 from ottla.coord.share.records import NamedPartitions, PartitionsByTopic, ShareStateStored
@@ -41,7 +41,7 @@ def alter(draft: ShareDraft, body: AlterShareGroupOffsetsRequest) -> AlteringSha
     """Begin to initialize the requested partitions again, with their new start offsets."""
     if draft.group.members:
         return alter_refused(NON_EMPTY_GROUP)
-    topics, places = draft.context.topics, dict[tuple[Uuid, int], SharePlace]()
+    topics, places = draft.context.topics, dict[tuple[Uuid, int], StatePlace]()
     response = AlterShareGroupOffsetsResponse()
     for wanted in body.topics:
         topic = topics.topic(wanted.topic_name)
@@ -53,9 +53,9 @@ def alter(draft: ShareDraft, body: AlterShareGroupOffsetsRequest) -> AlteringSha
     return AlteringShares(response, draft.group.epoch, tuple(places.values()))
 
 
-def _places_to_alter(topic: KnownTopic, wanted: Altered) -> list[SharePlace]:
+def _places_to_alter(topic: KnownTopic, wanted: Altered) -> list[StatePlace]:
     return [
-        SharePlace(topic.topic_id, part.partition_index, part.start_offset)
+        StatePlace(topic.topic_id, part.partition_index, part.start_offset)
         for part in wanted.partitions
         if 0 <= part.partition_index < topic.shape.partitions
     ]
@@ -75,7 +75,7 @@ def _altered_topic(topic: KnownTopic | None, wanted: Altered) -> AlteredTopic:
     return answered
 
 
-def _by_topic(topics: KnownTopics, places: Iterable[SharePlace]) -> PartitionsByTopic:
+def _by_topic(topics: KnownTopics, places: Iterable[StatePlace]) -> PartitionsByTopic:
     numbers: dict[Uuid, set[int]] = {}
     for place in places:
         numbers.setdefault(place.topic_id, set()).add(place.partition)
@@ -95,7 +95,7 @@ def delete(draft: ShareDraft, body: DeleteShareGroupOffsetsRequest) -> DeletingS
     response = DeleteShareGroupOffsetsResponse()
     if not group.has_state:
         return DeletingShares(response=response)
-    initialized, deleting, places = dict(group.initialized), dict(group.deleting), list[SharePlace]()
+    initialized, deleting, places = dict(group.initialized), dict(group.deleting), list[StatePlace]()
     for name in dict.fromkeys(wanted.topic_name for wanted in body.topics):
         topic = topics.topic(name)
         if topic is None:
@@ -115,8 +115,8 @@ def _unknown(name: str, message: str) -> DeletedTopic:
     return DeletedTopic(topic_name=name, error_code=UNKNOWN_TOPIC_OR_PARTITION, error_message=message)
 
 
-def _places(topic_id: Uuid, numbers: Iterable[int]) -> list[SharePlace]:
-    return [SharePlace(topic_id, number) for number in sorted(numbers)]
+def _places(topic_id: Uuid, numbers: Iterable[int]) -> list[StatePlace]:
+    return [StatePlace(topic_id, number) for number in sorted(numbers)]
 
 
 def delete_all(draft: ShareDraft) -> DeletingShares:
