@@ -256,7 +256,7 @@ class Coordinators(Generic[M]):
 
     def request_steps(self, key: str, body: object, request: Request[Message]) -> Steps[A]:
         """Pass a request `body` to the coordinator of `key`, wait, and return the coordinator's response."""
-        return _wait_for(partial(self._route, key, body, request))
+        return wait_for_answer(partial(self._route, key, body, request))
 
     def when_durable(self, key: str, told: Callable[[int], None]) -> None:
         """Call `told(error_code)` once all decisions of the coordinator of `key` so far are durable, or have failed."""
@@ -270,8 +270,8 @@ class Coordinators(Generic[M]):
     def requested_of(self, shard: Shard[M], body: object, request: Request[Message]) -> Steps[A]:
         """Pass a request `body` to the coordinator `shard`, wait, and return its response, even if it is unloaded meanwhile."""
         if shard.is_present:
-            return _wait_for(partial(self._decide, shard, body, request))
-        return _wait_for(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
+            return wait_for_answer(partial(self._decide, shard, body, request))
+        return wait_for_answer(lambda answer: answer(self._kind.refuse(body, NOT_COORDINATOR)))  # type: ignore[arg-type]  # a reply to it
 
     def request_several(
         self, parts: Iterable[tuple[str, object]], request: Request[Message], combine: Callable[[list[A]], Ready]
@@ -418,7 +418,7 @@ class CoordinatorMoves:
             coordinators.on_resignation(partition.index)
 
 
-def _wait_for(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
+def wait_for_answer(ask: Callable[[Callable[[A], None]], None]) -> Steps[A]:
     """Call `ask` with a callback, wait until the callback is called, and return its argument."""
     answers: list[A] = []
     waiting: list[Done] = []

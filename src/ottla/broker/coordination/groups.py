@@ -133,8 +133,8 @@ class GroupCoordinators:
         self._assignors = assignors
         self._memory = GroupMemory(self.coordinators.weight)
         self._scheduler = scheduler
-        self.carry_out: dict[type, Callable[[Shard[GroupMachine], Any], None]] = {}
-        """The functions that execute the orders of coordinators, by the order's type."""
+        self.carry_out: dict[str, Callable[[Shard[GroupMachine], Any], None]] = {}
+        """The functions that execute the orders of coordinators, by the name of the order's type, whose module may not be loaded."""
         self._forgetting: dict[int, set[str]] = {}
         self._forgotten_waits = Waits(scheduler)
         settings.told.append(self._settings_changed)
@@ -217,7 +217,7 @@ class GroupCoordinators:
 
     def _execute(self, partition: Partition, shard: Shard[GroupMachine], order: object) -> None:
         """Execute an order of a coordinator whose records are durable, if some part of this broker executes such orders."""
-        function = self.carry_out.get(type(order))
+        function = self.carry_out.get(type(order).__name__)
         if function is not None:
             function(shard, order)
 

@@ -15,6 +15,7 @@ from functools import partial
 
 from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.share_states import ShareStateShards
+from ottla.broker.coordination.share_group_states import ShareGroupStates
 from ottla.broker.coordination.transactions import TransactionShards
 from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
 from ottla.broker.identity import BrokerIdentity
@@ -33,6 +34,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.memory import MOST_OF_ONE
 from ottla.coord.share_state.inputs import parse_coordinator_key
+from ottla.coord.share.events import DeletingShares, ShareStateDeletion
 from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -368,9 +370,11 @@ def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGrou
     DeleteGroupsRequest,
     Need(Operation.DELETE, Resource.GROUP, "groups_names"),
     parts=Parts(((("groups_names",), ("results",)),), things=DELETED_AT_ONCE, whole_bytes=64),
+    to_the_end=True,
 )
-def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards) -> Reply:
-    names = dict.fromkeys(request.body.groups_names)
+def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards, states: ShareGroupStates) -> Reply:
+    """Delete groups. The state of a share group's partitions is deleted first; if that fails, the group stays."""
+    names = list(dict.fromkeys(request.body.groups_names))
 
     def combine(messages: list[DeleteGroupsResponse]) -> DeleteGroupsResponse:
         results = [result for message in messages for result in message.results]
@@ -378,5 +382,43 @@ def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards) ->
             result.error_message = ERRORS[result.error_code].sentence if result.error_code else None
         return DeleteGroupsResponse(results=results)
 
+    if any(_has_share_state(groups, name) for name in names):
+        return _delete_slowly(request, names, groups, states, combine)
     parts = ((name, DeleteGroupsRequest(groups_names=[name])) for name in names)
     return groups.request_several(parts, request, combine)
+
+
+def _has_share_state(groups: GroupShards, name: str) -> bool:
+    machine = groups.machine_of(name)
+    group = None if machine is None else machine.shares.groups.get(name)
+    return group is not None and group.has_state
+
+
+def _delete_slowly(
+    request: Request[DeleteGroupsRequest],
+    names: list[str],
+    groups: GroupShards,
+    states: ShareGroupStates,
+    combine: Callable[[list[DeleteGroupsResponse]], DeleteGroupsResponse],
+) -> Steps[Reply]:
+    """Delete groups one by one, each after its share partitions."""
+    messages: list[DeleteGroupsResponse] = []
+    for name in names:
+        error_code = yield from _delete_share_state(request, name, groups, states)
+        if error_code:
+            result = DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=error_code)
+            messages.append(DeleteGroupsResponse(results=[result]))
+        else:
+            messages.append((yield from groups.request_steps(name, DeleteGroupsRequest(groups_names=[name]), request)))
+    return combine(messages)
+
+
+def _delete_share_state(
+    request: Request[DeleteGroupsRequest], name: str, groups: GroupShards, states: ShareGroupStates
+) -> Steps[int]:
+    """Delete the state of all share partitions of a group, and return the first error."""
+    deleting: DeletingShares = yield from groups.request_steps(name, ShareStateDeletion(name), request)
+    if deleting.error_code or not deleting.places:
+        return deleting.error_code
+    results = yield from states.delete(name, deleting.places)
+    return next((result.error_code for result in results if result.error_code), NONE)
