@@ -22,6 +22,7 @@ from ottla.coord.outcome import GroupOutcome, TopicsChanged
 from ottla.coord.records import GroupStored, Stored, decode_record, encode_record
 from ottla.coord.runtime.machine import Due, Input, Reply
 from ottla.coord.settings import GroupSettings
+from ottla.coord.share.group import ShareGroup, weight_of_partitions
 from ottla.ports import Now
 from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, MEMBER_ID_REQUIRED, NONE, REBALANCE_IN_PROGRESS
 from tests.support.coordinator_records import everything, is_stored
@@ -35,7 +36,10 @@ WatchDue = Callable[[Hashable], None]
 
 @dataclass
 class Stage:
-    """`heard` keeps every reply by token, `waiting` the tokens that none came for, `log` what a restart reads back."""
+    """`heard` keeps every reply by token, `waiting` the tokens that none came for, `log` what a restart reads back.
+
+    `orders` are those that nobody has executed.
+    """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
     watch: Watch = lambda outcome: None
@@ -47,6 +51,7 @@ class Stage:
         self.timers: dict[Hashable, int] = {}
         self.waiting: dict[int, Any] = {}
         self.heard: dict[int, Any] = {}
+        self.orders: list[Any] = []
         self.topics = KnownTopics()
         self._ids = 0
         self._tokens = 0
@@ -86,6 +91,7 @@ class Stage:
         """Lose all that is not stored."""
         self.timers.clear()
         self.waiting.clear()
+        self.orders.clear()
         self.machine = self._new_machine()
         self.machine.apply(TopicsSeen(self.topics, frozenset(), new=False))
         for key, value in self.log:
@@ -119,15 +125,17 @@ class Stage:
             self.timers.pop(timer.key, None)
             if timer.deadline_ms is not None:
                 self.timers[timer.key] = timer.deadline_ms
+        self.orders += outcome.orders
         self._check_replica(outcome)
         for group in self.machine.classic.groups.values():
             check_settled(group)
         for consumers in self.machine.consumers.groups.values():
             check_consumers(consumers)
-        assert self.machine.weight == sum(
-            group.weight for kind in (self.machine.classic.groups, self.machine.consumers.groups) for group in kind.values()
-        )
-        assert self.machine.classic.groups.keys().isdisjoint(self.machine.consumers.groups), "a group of both kinds"
+        for shares in self.machine.shares.groups.values():
+            check_shares(shares)
+        tables = self.machine.context.tables
+        assert self.machine.weight == sum(group.weight for kind in tables for group in kind.values())
+        assert len({group_id for kind in tables for group_id in kind}) == sum(map(len, tables)), "a group of two kinds"
 
     def _apply(self, record: Any) -> None:
         group_id = getattr(record, "group_id", "")
@@ -160,6 +168,9 @@ class Stage:
             live_group, kept_group = live_groups.get(group_id), kept_groups.get(group_id)
             assert (live_group is None) == (kept_group is None)
             assert live_group is None or kept_group is None or stored_state(live_group) == stored_state(kept_group)
+            live_shares, kept_shares = self.machine.shares.groups.get(group_id), self._replica.shares.groups.get(group_id)
+            assert (live_shares is None) == (kept_shares is None)
+            assert live_shares is None or kept_shares is None or stored_shares(live_shares) == stored_shares(kept_shares)
 
 
 def stored_of(outcome: GroupOutcome) -> list[Stored]:
@@ -169,12 +180,42 @@ def stored_of(outcome: GroupOutcome) -> list[Stored]:
 def fingerprint(machine: GroupMachine) -> Any:
     groups = [[repr(getattr(group, name)) for name in ClassicGroup.__slots__] for group in machine.classic.groups.values()]
     groups += [[repr(getattr(group, name)) for name in ConsumerGroup.__slots__] for group in machine.consumers.groups.values()]
+    groups += [[repr(getattr(group, name)) for name in SHARE_FIELDS] for group in machine.shares.groups.values()]
     return groups, everything(machine.offsets)
 
 
 def stored_state(group: ConsumerGroup) -> Any:
     volatile = ("stale", "stale_patterns", "seeking", "assigning", "rejoining")
     return [getattr(group, name) for name in ConsumerGroup.__slots__ if name not in volatile]
+
+
+SHARE_FIELDS = [name for name in ShareGroup.__slots__ if name != "covered"]
+"""What a decision must not change: all but a cache."""
+
+
+def stored_shares(group: ShareGroup) -> Any:
+    return [getattr(group, name) for name in SHARE_FIELDS if name not in ("stale", "assigning", "begun_ms")]
+
+
+def check_shares(group: ShareGroup) -> None:
+    """What is true of a share group whenever a decision has been carried out."""
+    assert set(group.targets) <= set(group.members)
+    assert all(member.epoch <= max(group.assignment_epoch, 0) for member in group.members.values())
+    assert group.assignment_epoch <= group.epoch
+    assert sum(group.subscriptions.values()) == sum(bool(member.topics) for member in group.members.values())
+    assert set(group.begun_ms) <= set(group.initializing)
+    assert not set(group.deleting) & set(group.initializing)
+    for partitions in group.targets.values():
+        assert all(
+            numbers <= group.initialized[topic_id].partitions
+            for topic_id, numbers in partitions.items()
+            if topic_id in group.initialized
+        )
+    weight = sum(member.weight + weight_of_partitions(member.assigned) for member in group.members.values())
+    weight += sum(map(weight_of_partitions, group.targets.values()))
+    for part in (group.initializing, group.initialized):
+        weight += weight_of_partitions({topic_id: held.partitions for topic_id, held in part.items()})
+    assert group.weight == weight
 
 
 def at_rest(group: ClassicGroup) -> Any:
