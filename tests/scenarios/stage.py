@@ -205,12 +205,8 @@ def check_shares(group: ShareGroup) -> None:
     assert sum(group.subscriptions.values()) == sum(bool(member.topics) for member in group.members.values())
     assert set(group.begun_ms) <= set(group.initializing)
     assert not set(group.deleting) & set(group.initializing)
-    for partitions in group.targets.values():
-        assert all(
-            numbers <= group.initialized[topic_id].partitions
-            for topic_id, numbers in partitions.items()
-            if topic_id in group.initialized
-        )
+    for topic_id, numbers in (held for partitions in group.targets.values() for held in partitions.items()):
+        assert topic_id not in group.initialized or numbers <= group.initialized[topic_id].partitions
     weight = sum(member.weight + weight_of_partitions(member.assigned) for member in group.members.values())
     weight += sum(map(weight_of_partitions, group.targets.values()))
     for part in (group.initializing, group.initialized):

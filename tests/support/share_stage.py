@@ -7,6 +7,8 @@ from typing import Any
 
 from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
+from ottla.coord.group_machine import GroupMachine
+from ottla.coord.memory import GroupMemory
 from ottla.coord.outcome import TopicsChanged, TopicsDeleted
 from ottla.coord.settings import GroupSettings
 from ottla.coord.share.events import DeleteShares, InitializeShares, SharesInitialized
@@ -28,6 +30,12 @@ class ShareStage(Stage):
     def __init__(self, **settings: int) -> None:
         super().__init__(GroupSettings(**{"group_share_assignment_interval_ms": 0, **settings}))  # type: ignore[arg-type]  # numbers only
         self.lives: dict[str, int] = {}
+
+    def _new_machine(self) -> GroupMachine:
+        machines: list[GroupMachine] = []
+        memory = GroupMemory(lambda: machines[0].weight)
+        machines.append(GroupMachine(self.settings, self._new_id, memory=memory))
+        return machines[0]
 
     def create(self, **counts: int) -> None:
         """Create topics with these numbers of partitions, or add partitions."""

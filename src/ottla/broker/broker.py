@@ -14,10 +14,12 @@ from ottla.broker.controller.controlled_shutdown import HandOver
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
 from ottla.broker.coordination.coordinators import CoordinatorMoves
+from ottla.broker.coordination.end_offsets import EndOffsets
 from ottla.broker.coordination.groups import GroupCoordinators, GroupShards
 from ottla.broker.coordination.guard import TransactionGuard
 from ottla.broker.coordination.markers import MarkerAppender, TransactionMarkers
 from ottla.broker.coordination.registry_offsets import RegistryOffsets
+from ottla.broker.coordination.share_group_states import ShareGroupStates
 from ottla.broker.coordination.share_states import SharePersister, ShareStateCoordinators, ShareStateShards
 from ottla.broker.coordination.transactions import TransactionCoordinators, TransactionShards
 from ottla.broker.failures import Changes
@@ -239,6 +241,7 @@ class BrokerMachine:
         everywhere = TransactionMarkers(self.markers, image, scheduler, asker, self.node_id)
         self.transactions = self._transactions(everywhere)
         self.share_states = self._share_states()
+        self.share_groups = ShareGroupStates(self.groups, self.share_states.persister, scheduler)
         coordinators = self.groups.coordinators, self.transactions.coordinators, self.share_states.coordinators
         self.moves = CoordinatorMoves(coordinators)
         self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
@@ -374,6 +377,8 @@ class BrokerMachine:
             TransactionShards: self.transactions.coordinators,
             ShareStateShards: self.share_states.coordinators,
             SharePersister: self.share_states.persister,
+            ShareGroupStates: self.share_groups,
+            EndOffsets: EndOffsets(self.partitions, self.image, self.asker, self.node_id),
             MarkerAppender: self.markers,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             TransactionCoordinators: self.transactions,

@@ -87,5 +87,8 @@ def _request(places: Iterable[TopicPartition]) -> ListOffsetsRequest:
 
 
 def _offsets(response: ListOffsetsResponse | None) -> dict[TopicPartition, EndOffset]:
-    topics = () if response is None else response.topics
-    return {(topic.name, part.partition_index): EndOffset(part.error_code, part.offset) for topic in topics for part in topic.partitions}
+    found: dict[TopicPartition, EndOffset] = {}
+    for topic in () if response is None else response.topics:
+        for part in topic.partitions:
+            found[topic.name, part.partition_index] = EndOffset(part.error_code, part.offset)
+    return found

@@ -14,8 +14,8 @@ from copy import copy
 from functools import partial
 
 from ottla.broker.coordination.groups import GroupShards
-from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.coordination.share_group_states import ShareGroupStates
+from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.coordination.transactions import TransactionShards
 from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
 from ottla.broker.identity import BrokerIdentity
@@ -33,8 +33,8 @@ from ottla.cluster.features import GROUP_VERSION, OFF
 from ottla.cluster.image import ClusterImage
 from ottla.coord.consumer.names import AT_ONCE, TopicNames
 from ottla.coord.memory import MOST_OF_ONE
-from ottla.coord.share_state.inputs import parse_coordinator_key
 from ottla.coord.share.events import DeletingShares, ShareStateDeletion
+from ottla.coord.share_state.inputs import parse_coordinator_key
 from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

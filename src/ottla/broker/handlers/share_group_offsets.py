@@ -91,9 +91,7 @@ def _describe_all(
         sentence = ERRORS[found.error_code].sentence
         return DescribedOffsets(group_id=group_id, error_code=found.error_code, error_message=sentence)
     seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-    places = [
-        place for place in found.places if (name := context.cluster.name_of(place.topic_id)) is not None and seen[name]
-    ]
+    places = [place for place in found.places if (name := context.cluster.name_of(place.topic_id)) is not None and seen[name]]
     return DescribedOffsets(group_id=group_id, topics=(yield from _describe(group_id, places, context)))
 
 
@@ -123,9 +121,7 @@ def _without_offsets(name: str, indexes: Sequence[int], error_code: int) -> Offs
     return OffsetsOfTopic(
         topic_name=name,
         partitions=[
-            OffsetOfPartition(
-                partition_index=index, start_offset=NO_OFFSET, lag=lag, error_code=error_code, error_message=sentence
-            )
+            OffsetOfPartition(partition_index=index, start_offset=NO_OFFSET, lag=lag, error_code=error_code, error_message=sentence)
             for index in indexes
         ],
     )
@@ -134,9 +130,7 @@ def _without_offsets(name: str, indexes: Sequence[int], error_code: int) -> Offs
 def _describe(group_id: str, places: Sequence[StatePlace], context: StateContext) -> Steps[list[OffsetsOfTopic]]:
     results = yield from context.states.read_summary(group_id, places)
     names = {place.topic_id: context.cluster.name_of(place.topic_id) or "" for place in places}
-    wanted = [
-        (names[place.topic_id], place.partition) for place, state in zip(places, results, strict=True) if _has_lag(state)
-    ]
+    wanted = [(names[place.topic_id], place.partition) for place, state in zip(places, results, strict=True) if _has_lag(state)]
     ends = yield from context.ends.find(wanted)
     topics: dict[Uuid, OffsetsOfTopic] = {}
     for place, state in zip(places, results, strict=True):
@@ -158,9 +152,7 @@ def _described(index: int, state: StateResult, end: EndOffset | None) -> OffsetO
     if state.error_code:
         return OffsetOfPartition(partition_index=index, start_offset=NO_OFFSET, leader_epoch=NO_EPOCH)
     lag = NO_LAG if end is None else end.offset - state.start_offset - state.delivery_complete_count
-    return OffsetOfPartition(
-        partition_index=index, start_offset=state.start_offset, leader_epoch=state.leader_epoch, lag=lag
-    )
+    return OffsetOfPartition(partition_index=index, start_offset=state.start_offset, leader_epoch=state.leader_epoch, lag=lag)
 
 
 @serves(
