@@ -134,7 +134,7 @@ class GroupCoordinators:
         self._memory = GroupMemory(self.coordinators.weight)
         self._scheduler = scheduler
         self.carry_out: dict[str, Callable[[Shard[GroupMachine], Any], None]] = {}
-        """The functions that execute the orders of coordinators, by the name of the order's type, so that no machine is imported."""
+        """The functions that execute orders of coordinators, by the name of the order's type: no machine is imported for them."""
         self._forgetting: dict[int, set[str]] = {}
         self._forgotten_waits = Waits(scheduler)
         settings.told.append(self._settings_changed)
