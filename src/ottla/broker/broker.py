@@ -73,6 +73,7 @@ from ottla.broker.topics.directories import PartitionDirectories
 from ottla.broker.topics.features import Features
 from ottla.broker.topics.producer_ids import ProducerIdBlocks, ProducerIds
 from ottla.broker.topics.registration import RegistryCheck
+from ottla.broker.topics.streams_topics import StreamsTopics
 from ottla.broker.topics.topics import Topics, new_topic_id
 from ottla.cluster.announcements import notifications_of
 from ottla.cluster.image import ClusterImage
@@ -234,6 +235,7 @@ class BrokerMachine:
         self.asker = asker = BrokerRequester(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
         self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, is_alone=self.is_alone)
+        self.streams_topics = StreamsTopics(self.by_name, scheduler)
         blocks, epoch = ProducerIdBlocks(self.shared), lambda: self.membership.broker_epoch
         self.producer_ids = ProducerIds(image, blocks, asker, scheduler, self.node_id, epoch)
         self.groups = self._groups(assignors)
@@ -369,6 +371,7 @@ class BrokerMachine:
             Features: self.features,
             ProducerIds: self.producer_ids,
             TopicsByName: self.by_name,
+            StreamsTopics: self.streams_topics,
             GroupShards: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
             Addresses: self._addresses,

@@ -36,10 +36,10 @@ TRANSACTION_VERSION: Final = Feature("transaction.version", OFF, 2)
 """1: states are stored in a format that can grow. 2: each transaction has an epoch of its own (KIP-890)."""
 SHARE_VERSION: Final = Feature("share.version", OFF, 1)
 """1: share groups (KIP-932)."""
-OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION, SHARE_VERSION)}
-OFF_ONLY: Final = {
-    name: Feature(name, OFF, OFF) for name in ("kraft.version", "eligible.leader.replicas.version", "streams.version")
-}
+STREAMS_VERSION: Final = Feature("streams.version", OFF, 1)
+"""1: the streams protocol (KIP-1071)."""
+OFFERED: Final = {feature.name: feature for feature in (GROUP_VERSION, TRANSACTION_VERSION, SHARE_VERSION, STREAMS_VERSION)}
+OFF_ONLY: Final = {name: Feature(name, OFF, OFF) for name in ("kraft.version", "eligible.leader.replicas.version")}
 """Kafka's other features. They are off and stay off: changes of their levels are refused, so that clients see what is missing."""
 NEWEST: Final = {feature.name: feature.highest for feature in OFFERED.values()}
 """The feature levels of a new cluster."""

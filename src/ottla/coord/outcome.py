@@ -13,6 +13,8 @@ from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import OffsetPending, Stored, TransactionEnded
 from ottla.coord.runtime.machine import NOBODY, Input, Outcome, Shown, every_topic
 from ottla.coord.share.events import ShareEvent
+from ottla.coord.streams.events import StreamsEvent
+from ottla.coord.streams.records import StreamsTargetStored
 from ottla.ports import Pauses
 from ottla.values import dataclass
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -37,6 +39,7 @@ GroupRecord = (
     | ClassicEvent
     | ConsumerEvent
     | ShareEvent
+    | StreamsEvent
     | TopicsSeen
     | OffsetPending
     | TransactionEnded
@@ -188,6 +191,29 @@ class AssignmentKey:
     at: int = field(default=0, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class InitialDelayKey:
+    """The end of the time in which a new streams group waits for more members before its first assignment."""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAssignmentKey:
+    """The timer of the next step of a large streams group's assignment.
+
+    The step runs a part of `work`, or stores targets in `found` from `at` on. `token` identifies the request that started the
+    assignment. `epoch` is the group epoch at that time.
+    """
+
+    group_id: str
+    token: int
+    epoch: int = field(compare=False)
+    work: Pauses[list[StreamsTargetStored]] = field(compare=False, repr=False)
+    found: tuple[StreamsTargetStored, ...] | None = field(default=None, compare=False, repr=False)
+    at: int = field(default=0, compare=False)
+
+
 # Keys are not tuples, because keys of two kinds must never be equal.
 TimerKey = (
     SessionKey
@@ -198,6 +224,8 @@ TimerKey = (
     | MemberSyncGroupKey
     | PatternsKey
     | AssignmentKey
+    | InitialDelayKey
+    | TaskAssignmentKey
     | ExpiryKey
     | TopicsKey
     | DeletionKey

@@ -14,6 +14,7 @@ from typing import NamedTuple, Never
 from ottla.coord.consumer import records as consumer
 from ottla.coord.runtime.record_reader import UnreadableRecord
 from ottla.coord.share import records as share
+from ottla.coord.streams import records as streams
 from ottla.wire import Malformed, decode, encode
 from ottla.wire.data.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.wire.data.offset_commits import OffsetCommitKey, OffsetCommitValue
@@ -103,7 +104,15 @@ class GroupForgotten(NamedTuple):
     group_id: str
 
 
-Stored = OffsetCommitted | OffsetForgotten | GroupStored | GroupForgotten | consumer.ConsumerStored | share.ShareStored
+Stored = (
+    OffsetCommitted
+    | OffsetForgotten
+    | GroupStored
+    | GroupForgotten
+    | consumer.ConsumerStored
+    | share.ShareStored
+    | streams.StreamsStored
+)
 
 
 def encode_record(record: Stored) -> tuple[bytes, bytes | None]:
@@ -256,12 +265,14 @@ _ENCODE: dict[type, Callable[[Never], tuple[bytes, bytes | None]]] = {
     GroupForgotten: lambda record: (_group_key(record.group_id), None),
     **dict.fromkeys(consumer.STORED, consumer.encode_record),
     **dict.fromkeys(share.KINDS.stored, share.KINDS.encode),
+    **dict.fromkeys(streams.RECORDS.stored, streams.RECORDS.encode),
 }
 _DECODE: dict[int, Callable[[bytes, bytes | None], Stored]] = {
     **dict.fromkeys(OFFSET_KINDS, _decode_offset),
     GROUP_KIND: _decode_group,
     **consumer.KINDS.decoders,
     **share.KINDS.decoders,
+    **streams.RECORDS.decoders,
 }
 STORED = frozenset(_ENCODE)
 """The types of stored records. All other changes of groups are volatile events."""

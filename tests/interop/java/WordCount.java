@@ -11,7 +11,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.state.KeyValueStore;
 
-/** Counts the words of one topic into another, exactly once, with its counts in a store: WordCount ADDRESS STATE SOURCE TARGET [SETTING=VALUE …]. */
+/** Counts the words of one topic into another, exactly once, with its counts in a store: WordCount ADDRESS STATE SOURCE TARGET [SETTING=VALUE | SETTING to remove …]. */
 public class WordCount {
     public static void main(String[] said) throws Exception {
         Properties settings = new Properties();
@@ -32,7 +32,10 @@ public class WordCount {
         settings.put("reconnect.backoff.max.ms", "200");
         for (String setting : Arrays.asList(said).subList(4, said.length)) {
             String[] parts = setting.split("=", 2);
-            settings.put(parts[0], parts[1]);
+            settings.remove(parts[0]);
+            if (parts.length > 1) {
+                settings.put(parts[0], parts[1]);
+            }
         }
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(said[2])

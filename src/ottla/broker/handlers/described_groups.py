@@ -20,6 +20,7 @@ from ottla.ports import Steps
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from ottla.wire.schema import Message
 
 MEMBERS = ("groups", "members")
@@ -30,12 +31,15 @@ MEMBER_BYTES = 1000
 DESCRIBED_BYTES = 1 << 20
 """Size of members described in one step, in bytes: about a millisecond."""
 
-Asked = TypeVar("Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest, ShareGroupDescribeRequest)
+Asked = TypeVar(
+    "Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest
+)
 Described = TypeVar(
     "Described",
     DescribeGroupsResponse.DescribedGroup,
     ConsumerGroupDescribeResponse.DescribedGroup,
     ShareGroupDescribeResponse.DescribedGroup,
+    StreamsGroupDescribeResponse.DescribedGroup,
 )
 
 
@@ -95,10 +99,21 @@ def _size_of_share(member: ShareGroupDescribeResponse.Member) -> int:
     return MEMBER_BYTES + 100 * (len(held) + len(member.subscribed_topic_names)) + 40 * partitions
 
 
+def _size_of_streams(member: StreamsGroupDescribeResponse.Member) -> int:
+    """Return the approximate size of a streams group's member in bytes."""
+    kinds = (
+        kind
+        for given in (member.assignment, member.target_assignment)
+        for kind in (given.active_tasks, given.standby_tasks, given.warmup_tasks)
+    )
+    return MEMBER_BYTES + sum(100 + 40 * len(each.partitions) for kind in kinds for each in kind)
+
+
 _SIZE_OF: dict[type, Callable[[Any], int]] = {
     DescribeGroupsResponse.DescribedGroup: _size_of_classic,
     ConsumerGroupDescribeResponse.DescribedGroup: _size_of_consumer,
     ShareGroupDescribeResponse.DescribedGroup: _size_of_share,
+    StreamsGroupDescribeResponse.DescribedGroup: _size_of_streams,
 }
 
 

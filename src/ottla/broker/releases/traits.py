@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, TypeVar
 
-from ottla.cluster.features import GROUP_VERSION, OFF_ONLY, SHARE_VERSION, TRANSACTION_VERSION, Feature
+from ottla.cluster.features import GROUP_VERSION, OFF_ONLY, SHARE_VERSION, STREAMS_VERSION, TRANSACTION_VERSION, Feature
 from ottla.records.compression import codecs
 from ottla.records.message_sets.up_conversion import Inside
 from ottla.wire.errors import (
@@ -100,10 +100,10 @@ UNSEEN_MS: Final = 50
 FEATURES: Final[Since[tuple[Feature, ...]]] = (
     ("0.8.0", ()),
     ("4.0", (GROUP_VERSION, TRANSACTION_VERSION, OFF_ONLY["kraft.version"], OFF_ONLY["eligible.leader.replicas.version"])),
-    ("4.1", (GROUP_VERSION, TRANSACTION_VERSION, SHARE_VERSION, *OFF_ONLY.values())),
+    ("4.1", (GROUP_VERSION, TRANSACTION_VERSION, SHARE_VERSION, STREAMS_VERSION, *OFF_ONLY.values())),
 )
 """The features in ApiVersions: the consumer protocol (KIP-848), epochs for each transaction (KIP-890), share groups
-(KIP-932), and those that are off.
+(KIP-932), streams groups (KIP-1071), and those that are off.
 
 Kafka 4 also announces `metadata.version`, the format of a KRaft log, which is not written here.
 """

@@ -89,26 +89,36 @@ class GroupConfigs(SettingsOf):
     share_session_timeout_ms = _later(
         45_000, "How long a member of a share group may be silent.", check=at_least(1), broker="group.share.session.timeout.ms"
     )
-    streams_assignment_interval_ms = _later(
-        1000, "Time between two assignments of a streams group.", check=at_least(0), broker="group.streams.assignment.interval.ms"
+    streams_assignment_interval_ms = Setting(
+        INT,
+        1000,
+        "Time between two assignments of a streams group.",
+        check=at_least(0),
+        broker="group.streams.assignment.interval.ms",
     )
-    streams_heartbeat_interval_ms = _later(
+    streams_heartbeat_interval_ms = Setting(
+        INT,
         5000,
         "How often members of a streams group send heartbeats.",
         check=at_least(1),
         broker="group.streams.heartbeat.interval.ms",
     )
-    streams_initial_rebalance_delay_ms = _later(
+    streams_initial_rebalance_delay_ms = Setting(
+        INT,
         3000,
         "How long a new streams group waits for members.",
         check=at_least(0),
         broker="group.streams.initial.rebalance.delay.ms",
     )
-    streams_num_standby_replicas = _later(
-        0, "Standby replicas of each task.", check=at_least(0), broker="group.streams.num.standby.replicas"
+    streams_num_standby_replicas = Setting(
+        INT, 0, "Standby replicas of each task.", check=at_least(0), broker="group.streams.num.standby.replicas"
     )
-    streams_session_timeout_ms = _later(
-        45_000, "How long a member of a streams group may be silent.", check=at_least(1), broker="group.streams.session.timeout.ms"
+    streams_session_timeout_ms = Setting(
+        INT,
+        45_000,
+        "How long a member of a streams group may be silent.",
+        check=at_least(1),
+        broker="group.streams.session.timeout.ms",
     )
 
 

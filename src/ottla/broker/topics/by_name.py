@@ -129,6 +129,10 @@ class TopicsByName:
         """Create topics and wait for their leaders. A topic that has no leaders in time has the error LEADER_NOT_AVAILABLE."""
         return (yield from self._wait_for_leaders((yield from self._request(list(map(self._topic, names))))))
 
+    def create_each(self, topics: Sequence[Topic]) -> Steps[list[Decision]]:
+        """Create topics as given, and return the controller's decisions, without a wait for leaders."""
+        return (yield from self._request(list(topics)))
+
     def made_on(self, name: str, node_id: int) -> Steps[Decision]:
         """Create a topic with all partitions on broker `node_id`, and wait for their leaders."""
         spec = _topic_on(name, self._settings.value, node_id)

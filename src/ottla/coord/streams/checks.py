@@ -1,0 +1,177 @@
+"""Checks of a StreamsGroupHeartbeat: the request itself, the member's epoch, and its instance id. The order is Kafka's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+
+from ottla.coord.consumer.draft import Refusal
+from ottla.coord.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH
+from ottla.coord.streams.group import StreamsGroup
+from ottla.coord.streams.member import StreamsMember
+from ottla.coord.streams.topology.endpoints import task_fault
+from ottla.coord.streams.topology.request import has_patterns, parse, topology_fault
+from ottla.coord.streams.values import ConfiguredTopology, TaskIds, Tasks
+from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from ottla.wire.errors import (
+    FENCED_INSTANCE_ID,
+    FENCED_MEMBER_EPOCH,
+    GROUP_MAX_SIZE_REACHED,
+    INVALID_REQUEST,
+    STREAMS_INVALID_TOPOLOGY,
+    UNKNOWN_MEMBER_ID,
+    UNRELEASED_INSTANCE_ID,
+)
+
+TaskOffset = StreamsGroupHeartbeatRequest.TaskOffset
+
+_BLANKS = "".join(map(chr, range(33)))
+
+
+def request_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
+    if body.topology is not None and has_patterns(parse(body.topology)):
+        return _invalid("Regular expressions for source topics are not supported yet: name the topics.")
+    for name, text in (
+        ("MemberId", body.member_id),
+        ("GroupId", body.group_id),
+        ("InstanceId", body.instance_id),
+        ("RackId", body.rack_id),
+    ):
+        if text is not None and not text.strip(_BLANKS):
+            return _invalid(f"{name} can't be empty: set it, or use null where that is allowed.")
+    return _epoch_error(body) or _tasks_error(body)
+
+
+def _invalid(message: str) -> Refusal:
+    return Refusal(INVALID_REQUEST, message)
+
+
+def _epoch_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    epoch = body.member_epoch
+    if epoch == JOINING_EPOCH:
+        return _joining_error(body)
+    if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
+        return _invalid("InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
+    if epoch < STATIC_LEAVING_EPOCH:
+        return _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    return None
+
+
+def _joining_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    if body.rebalance_timeout_ms == -1:
+        return _invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
+    for name, tasks in (("Active", body.active_tasks), ("Standby", body.standby_tasks), ("Warmup", body.warmup_tasks)):
+        if tasks is None or tasks:
+            return _invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
+    if body.topology is None:
+        return _invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
+    fault = topology_fault(parse(body.topology))
+    return None if fault is None else Refusal(STREAMS_INVALID_TOPOLOGY, fault)
+
+
+def _tasks_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+    kinds = body.active_tasks, body.standby_tasks, body.warmup_tasks
+    if any(kind is None for kind in kinds) and any(kind is not None for kind in kinds):
+        return _invalid("If one task-type is non-null, all must be non-null: send all three lists, or none.")
+    if body.member_epoch != JOINING_EPOCH and body.topology is not None:
+        return _invalid("Topology can only be provided when (re-)joining: send null.")
+    for offsets in (body.task_offsets, body.task_end_offsets):
+        if offsets is not None and len(offset_table(offsets)) < len(offsets):
+            return _invalid("Task offsets contain a duplicate entry: send one offset for each task.")
+    return None
+
+
+def offset_table(offsets: Iterable[TaskOffset]) -> dict[tuple[str, int], int]:
+    """Return reported offsets by task."""
+    return {(each.subtopology_id, each.partition): each.offset for each in offsets}
+
+
+def owned_of(body: StreamsGroupHeartbeatRequest) -> Tasks | None:
+    """Return the tasks that a member reports as owned; None if the request omits them."""
+    if body.active_tasks is None or body.standby_tasks is None or body.warmup_tasks is None:
+        return None
+    return Tasks(_task_ids(body.active_tasks), _task_ids(body.standby_tasks), _task_ids(body.warmup_tasks))
+
+
+def _task_ids(listed: Iterable[StreamsGroupHeartbeatRequest.TaskIds]) -> TaskIds:
+    tasks: dict[str, frozenset[int]] = {}
+    for each in listed:
+        if each.partitions:
+            tasks[each.subtopology_id] = tasks.get(each.subtopology_id, frozenset()) | frozenset(each.partitions)
+    return tasks
+
+
+def owned_error(owned: Tasks | None, configured: ConfiguredTopology) -> Refusal | None:
+    """Return a refusal if a member reports tasks that the topology does not have."""
+    faults = (task_fault(tasks, configured) for tasks in owned or ())
+    fault = next((fault for fault in faults if fault is not None), None)
+    return None if fault is None else _invalid(fault)
+
+
+def room_error(group: StreamsGroup, instance_id: str | None, max_size: int) -> Refusal | None:
+    """Return a refusal if the group is full, even for a member that is in it. Static members that return are never refused."""
+    if len(group.members) < max_size or instance_id in group.static:
+        return None
+    return Refusal(GROUP_MAX_SIZE_REACHED, f"The streams group has reached its maximum capacity of {max_size} members.")
+
+
+def epoch_error(member: StreamsMember, epoch: int, owned: Tasks | None) -> Refusal | None:
+    """Return a refusal unless a member sends its present epoch, or 0 to join again.
+
+    A member that missed the last reply can send its previous epoch, but may then own only tasks that are assigned to it.
+    """
+    if epoch in (JOINING_EPOCH, member.epoch):
+        return None
+    if epoch < member.epoch and epoch == member.previous_epoch and owned is not None and _has_all(member, owned):
+        return None
+    kind = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The streams group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
+        f"({member.epoch}): give up all tasks and rejoin."
+    )
+    return Refusal(FENCED_MEMBER_EPOCH, message)
+
+
+def _has_all(member: StreamsMember, owned: Tasks) -> bool:
+    """Return whether all owned tasks are assigned to the member."""
+    assigned = member.assigned
+    kinds: tuple[tuple[TaskIds, Mapping[str, Mapping[int, int] | AbstractSet[int]]], ...] = (
+        (owned.active, assigned.active),
+        (owned.standby, assigned.standby),
+        (owned.warmup, assigned.warmup),
+    )
+    return all(
+        partition in held.get(subtopology_id, ())
+        for tasks, held in kinds
+        for subtopology_id, partitions in tasks.items()
+        for partition in partitions
+    )
+
+
+def unknown_member(group: StreamsGroup, member_id: str) -> Refusal:
+    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: join first.")
+
+
+def static_error(group: StreamsGroup, member_id: str, instance_id: str) -> Refusal | None:
+    """Return a refusal unless the group's static member with this instance id has this member id."""
+    holder = group.static.get(instance_id)
+    if holder is None:
+        return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: join first.")
+    if holder != member_id:
+        return Refusal(
+            FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which is newer.",
+        )
+    return None
+
+
+def release_error(holder: StreamsMember, member_id: str) -> Refusal | None:
+    """Return a refusal unless the static member has left temporarily (-2), or joins again itself."""
+    if holder.epoch == STATIC_LEAVING_EPOCH or holder.member_id == member_id:
+        return None
+    message = (
+        f"Static member {member_id} with instance id {holder.instance_id} cannot join the group because the instance id is owned "
+        f"by {holder.member_id} member, which has not left."
+    )
+    return Refusal(UNRELEASED_INSTANCE_ID, message)

@@ -1,0 +1,119 @@
+"""The draft of a decision about one streams group: it collects records, replies and timers, and changes nothing.
+
+The rules of the protocol are elsewhere, as functions of a draft. Members and targets are immutable values, so rules return new
+values and do not change the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+
+from ottla.coord.groups import Context
+from ottla.coord.outcome import GroupOutcome, GroupRecord, RebalanceKey, SessionKey, TimerKey
+from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
+from ottla.coord.streams.group import StreamsGroup
+from ottla.coord.streams.member import StreamsMember
+from ottla.coord.streams.records import StreamsCurrentStored, StreamsEpochStored, StreamsMemberStored
+from ottla.coord.streams.values import AssignmentConfigs, GroupStatus
+from ottla.ports import Now
+
+NUM_STANDBY_REPLICAS = "num.standby.replicas"
+"""The name of the setting among the settings of the last assignment, in the record of a group's epoch."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class StreamsDraft:
+    """The records, replies and timers that are collected while a coordinator decides one request to a streams group.
+
+    `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
+    `statuses` are those of the group, for the reply.
+    """
+
+    group: StreamsGroup
+    context: Context
+    now: Now
+    token: int = NOBODY
+    replaced: str | None = field(default=None, init=False)
+    statuses: list[GroupStatus] = field(default_factory=list, init=False)
+    _of_group: Mapping[str, int] | None = field(default=None, init=False)
+    _records: list[GroupRecord] = field(default_factory=list, init=False)
+    _replies: list[Reply] = field(default_factory=list, init=False)
+    _timers: dict[Hashable, int | None] = field(default_factory=dict, init=False)
+
+    @property
+    def group_id(self) -> str:
+        return self.group.group_id
+
+    def store(self, record: GroupRecord) -> None:
+        self._records.append(record)
+
+    def answer(self, message: object) -> None:
+        self._replies.append(Reply(self.token, message))
+
+    def after(self, key: TimerKey, delay_ms: int) -> None:
+        self._timers[key] = self.now.mono_ms + delay_ms
+
+    def cancel(self, key: TimerKey) -> None:
+        self._timers[key] = None
+
+    def setting(self, name: str) -> int:
+        """Return the value of the setting `streams.NAME` that applies to this group."""
+        if self._of_group is None:
+            self._of_group = self.context.of_group(self.group_id)
+        value = self._of_group.get(f"streams.{name}")
+        if value is None:
+            value = getattr(self.context.settings, f"group_streams_{name.replace('.', '_')}")
+        return int(value)
+
+    @property
+    def configs(self) -> AssignmentConfigs:
+        """Return the settings of the assignor that apply to this group."""
+        return AssignmentConfigs(num_standby_replicas=self.setting("num.standby.replicas"))
+
+    def expect(self, member: StreamsMember) -> None:
+        """Restart a member's session timeout."""
+        self.after(SessionKey(self.group_id, member.member_id), self.setting("session.timeout.ms"))
+
+    def forget(self, member: StreamsMember) -> None:
+        """Cancel all deadlines of a member."""
+        for kind in (SessionKey, RebalanceKey):
+            self.cancel(kind(self.group_id, member.member_id))
+
+    def outcome(self) -> GroupOutcome:
+        timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
+        return Outcome(tuple(self._records), tuple(self._replies), timers)
+
+
+def stored_configs(configs: AssignmentConfigs) -> tuple[tuple[str, str], ...]:
+    """Return the settings of an assignor as the record of a group's epoch has them."""
+    return ((NUM_STANDBY_REPLICAS, str(configs.num_standby_replicas)),)
+
+
+def bumped(group: StreamsGroup) -> StreamsEpochStored:
+    """Return the record of the group's next epoch, with everything else as before."""
+    return StreamsEpochStored(group.group_id, group.epoch + 1, group.metadata_hash, group.validated_topology_epoch, group.configs)
+
+
+def member_record(group_id: str, member: StreamsMember) -> StreamsMemberStored:
+    """Return the record of the data that a member reports about itself."""
+    return StreamsMemberStored(
+        group_id,
+        member.member_id,
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.topology_epoch,
+        member.process_id,
+        member.user_endpoint,
+        member.client_tags,
+    )
+
+
+def current_record(group_id: str, member: StreamsMember) -> StreamsCurrentStored:
+    """Return the record of a member's present tasks and state."""
+    return StreamsCurrentStored(
+        group_id, member.member_id, member.epoch, member.previous_epoch, member.state, member.assigned, member.revoking
+    )

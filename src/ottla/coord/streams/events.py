@@ -1,0 +1,74 @@
+"""Volatile events of streams groups: they are lost when the coordinator restarts. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.coord.streams.values import ConfiguredTopology
+
+
+class TopologyConfigured(NamedTuple):
+    """The group's topology was compared with the present topics."""
+
+    group_id: str
+    configured: ConfiguredTopology
+
+
+class ShutdownRequested(NamedTuple):
+    """A member requested that all members of the application shut down."""
+
+    group_id: str
+    member_id: str
+
+
+class EndpointsChanged(NamedTuple):
+    """The tasks of a member that answers interactive queries have changed."""
+
+    group_id: str
+
+
+class DelayBegun(NamedTuple):
+    """The first assignment of a new group waits for more members."""
+
+    group_id: str
+
+
+class DelayEnded(NamedTuple):
+    """The first assignment of a new group no longer waits."""
+
+    group_id: str
+
+
+class TaskAssignmentBegun(NamedTuple):
+    """The assignment of a large group began, because of the input with this `token`."""
+
+    group_id: str
+    token: int
+
+
+class TaskAssignmentEnded(NamedTuple):
+    """The assignment of a large group ended."""
+
+    group_id: str
+
+
+class TaskOffsetsReported(NamedTuple):
+    """A member reported the sums of its changelogs' offsets, and of their end offsets, by task."""
+
+    group_id: str
+    member_id: str
+    offsets: Mapping[tuple[str, int], int]
+    end_offsets: Mapping[tuple[str, int], int]
+
+
+StreamsEvent = (
+    TopologyConfigured
+    | ShutdownRequested
+    | EndpointsChanged
+    | DelayBegun
+    | DelayEnded
+    | TaskAssignmentBegun
+    | TaskAssignmentEnded
+    | TaskOffsetsReported
+)

@@ -1,0 +1,154 @@
+"""One member of a streams group, as an immutable value (KIP-1071), and the checks of its offset commits and fetches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from sys import getsizeof
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from ottla.coord.consumer.member import MEMBER_EPOCH_FROM
+from ottla.coord.streams.states import StreamsMemberState
+from ottla.coord.streams.values import NO_TASK_IDS, TaskIds, Tasks
+from ottla.wire.api.offset_commit import OffsetCommitRequest
+from ottla.wire.api.offset_fetch import OffsetFetchRequest
+from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.wire.errors import ILLEGAL_GENERATION, NONE, STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION
+
+TaskEpochs = Mapping[str, Mapping[int, int]]
+"""The epoch at which each active task was assigned, by subtopology id and partition. Older commits are refused."""
+
+NO_EPOCHS: Final[TaskEpochs] = MappingProxyType({})
+
+MEMBER_BYTES: Final = 3_000
+"""The memory in bytes of a member without texts and tasks: values, tables and deadlines."""
+SUBTOPOLOGY_BYTES: Final = 350
+TASK_BYTES: Final = 60
+"""The memory in bytes of each subtopology and of each task in a member's assignment or target."""
+
+
+class AssignedTasks(NamedTuple):
+    """The tasks that a member has, or must still revoke. Active tasks have the epoch of their assignment."""
+
+    active: TaskEpochs = NO_EPOCHS
+    standby: TaskIds = NO_TASK_IDS
+    warmup: TaskIds = NO_TASK_IDS
+
+    @property
+    def weight(self) -> int:
+        """Return the memory of the tasks in bytes."""
+        return weight_of(self.active, self.standby, self.warmup)
+
+    def without_epochs(self) -> Tasks:
+        """Return the tasks as an assignor uses them."""
+        active = {subtopology_id: frozenset(held) for subtopology_id, held in self.active.items()}
+        return Tasks(active, self.standby, self.warmup)
+
+
+NOTHING_HELD: Final = AssignedTasks()
+
+
+def weight_of(*kinds: Mapping[str, Mapping[int, int] | frozenset[int]]) -> int:
+    return sum(SUBTOPOLOGY_BYTES * len(held) + TASK_BYTES * sum(map(len, held.values())) for held in kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    """One member. It runs the tasks `assigned` and must revoke `revoking`, which other members cannot get until then.
+
+    `process_id` identifies the process of the application that contains the member. `user_endpoint` is the address at which the
+    process answers interactive queries. `client_tags` are ordered by key.
+    """
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topology_epoch: int = -1
+    process_id: str = ""
+    user_endpoint: tuple[str, int] | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: StreamsMemberState = StreamsMemberState.STABLE
+    assigned: AssignedTasks = NOTHING_HELD
+    revoking: AssignedTasks = NOTHING_HELD
+
+    @property
+    def weight(self) -> int:
+        """Return the member's memory in bytes, without its tasks."""
+        texts = self.member_id, self.instance_id, self.rack_id, self.client_id, self.client_host, self.process_id
+        tags = sum(getsizeof(key) + getsizeof(value) for key, value in self.client_tags)
+        return MEMBER_BYTES + sum(map(getsizeof, texts)) + tags + getsizeof(self.user_endpoint)
+
+    def is_reconciled_to(self, assignment_epoch: int) -> bool:
+        return self.state is StreamsMemberState.STABLE and self.epoch == assignment_epoch
+
+    def given_at(self, subtopology_id: str, partition: int) -> int | None:
+        """Return the epoch at which the member got an active task; None if it does not have the task."""
+        for held in (self.assigned, self.revoking):
+            epoch = held.active.get(subtopology_id, {}).get(partition)
+            if epoch is not None:
+                return epoch
+        return None
+
+
+Members = Mapping[str, StreamsMember]
+Places = Iterable[tuple[str, int]]
+"""Topics and partitions of a commit."""
+
+
+def commit_error(members: Members, subtopologies: Mapping[str, str], body: OffsetCommitRequest, version: int) -> int:
+    """Return the error of a commit. A commit without an epoch comes from outside the group, which must be empty then.
+
+    `subtopologies` is the id of the subtopology that reads each source topic.
+    """
+    epoch = body.generation_id_or_member_epoch
+    if epoch < 0 and not members:
+        return NONE
+    member = members.get(body.member_id)
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    if version < MEMBER_EPOCH_FROM:
+        return UNSUPPORTED_VERSION
+    places = ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
+    return _epoch_error(member, epoch, subtopologies, places)
+
+
+def transactional_commit_error(members: Members, subtopologies: Mapping[str, str], body: TxnOffsetCommitRequest) -> int:
+    """Return the error of a commit with a member id in a producer's transaction."""
+    epoch = body.generation_id_or_member_epoch
+    if epoch < 0 and not members:
+        return NONE
+    member = members.get(body.member_id)
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    places = ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
+    return ILLEGAL_GENERATION if _epoch_error(member, epoch, subtopologies, places) else NONE
+
+
+def _epoch_error(member: StreamsMember, epoch: int, subtopologies: Mapping[str, str], places: Places) -> int:
+    """Return STALE_MEMBER_EPOCH unless the member had the active tasks of all `places` at `epoch`."""
+    if epoch == member.epoch:
+        return NONE
+    if epoch > member.epoch:
+        return STALE_MEMBER_EPOCH
+    for topic, partition in places:
+        subtopology_id = subtopologies.get(topic)
+        given_at = None if subtopology_id is None else member.given_at(subtopology_id, partition)
+        if given_at is None or epoch < given_at:
+            return STALE_MEMBER_EPOCH
+    return NONE
+
+
+def fetch_error(members: Members, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
+    """Return the error of a fetch. A fetch without member id and epoch is allowed. A member must send its present epoch."""
+    if wanted.member_id is None and wanted.member_epoch < 0:
+        return NONE
+    member = members.get(wanted.member_id or "")
+    if member is None:
+        return UNKNOWN_MEMBER_ID
+    return NONE if wanted.member_epoch == member.epoch else STALE_MEMBER_EPOCH
