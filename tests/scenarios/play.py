@@ -32,6 +32,7 @@ from ottla.coord.outcome import ExpiryKey, GroupOutcome, TopicsChanged, TopicsDe
 from ottla.coord.records import GroupForgotten, GroupStored, OffsetCommitted, OffsetForgotten, Stored
 from ottla.coord.settings import GroupSettings
 from ottla.coord.share.records import ShareStored
+from ottla.coord.streams.records import StreamsStored
 from ottla.wire import encode
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -48,7 +49,7 @@ from ottla.wire.api.sync_group import SyncGroupRequest, SyncGroupResponse
 from ottla.wire.data import decode_from_member, encode_value
 from ottla.wire.data.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from ottla.wire.errors import MEMBER_ID_REQUIRED, NONE, error_name
-from tests.scenarios import consumer_words, share_words
+from tests.scenarios import consumer_words, share_words, streams_words
 from tests.scenarios.stage import WALL_MS, Stage
 from tests.support.coordinator_records import is_stored
 
@@ -350,6 +351,8 @@ def shown_stored(record: Stored) -> str:
         return shown_group(record)
     if isinstance(record, ShareStored):
         return share_words.shown_stored(record)
+    if isinstance(record, StreamsStored):
+        return streams_words.shown_stored(record)
     return consumer_words.shown_stored(record)
 
 
