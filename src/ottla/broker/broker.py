@@ -65,6 +65,8 @@ from ottla.broker.serving.request import Answer, Peer
 from ottla.broker.serving.router import Router
 from ottla.broker.serving.routes import Route, Served
 from ottla.broker.settings import BrokerSettings, SettingsInForce
+from ottla.broker.share.group_configs import ShareGroupConfigs
+from ottla.broker.share.share_partitions import SharePartitions
 from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.broker.topics.by_name import TopicsByName
 from ottla.broker.topics.commits import Commits, alone
@@ -80,6 +82,7 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.metadata import ClusterPorts, SourceFactory
 from ottla.ports import Buffer, Clock, Disk, Loggers, Now, Registry, RegistryDamaged, Steps, StorageFailed, Workers
 from ottla.registry.embedded_registry import EmbeddedRegistry
+from ottla.share.sessions import ShareSessions
 
 if TYPE_CHECKING:
     from ottla.broker.metrics.snapshots import Snapshots
@@ -142,6 +145,7 @@ class BrokerMachine:
         self.cleaner = Cleaner(self.partitions, disk, clock, self.scheduler, self.settings_in_force, self.checks, random_bytes)
         self.logins = self._logins(proofs)
         self.replication.manage(self.partitions, self.directories, self.moves, self.metadata_waits.notify)
+        self.replication.manager.led.append(self.shares.on_resignation)
         self._learn_metadata(source)
         self.fetch_sessions = FetchSessions(random_bytes, self.purgatory.wake, self.image.name_of)
         self._describer = PartitionDescriber(self._identity, self.partitions, self.image)
@@ -247,6 +251,7 @@ class BrokerMachine:
         coordinators = self.groups.coordinators, self.transactions.coordinators, self.share_states.coordinators
         self.moves = CoordinatorMoves(coordinators)
         self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
+        self.share_sessions, self.shares = ShareSessions(), self._shares()
 
     def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
         return GroupCoordinators(
@@ -274,6 +279,11 @@ class BrokerMachine:
             markers,
             is_alone=self.is_alone,
         )
+
+    def _shares(self) -> SharePartitions:
+        configs = ShareGroupConfigs(self.image, self.settings_in_force)
+        rooms = (self.checks, self.scheduler, self.purgatory, self.changes)
+        return SharePartitions(self.partitions, self.image, configs, self.share_states.persister, *rooms)
 
     def _share_states(self) -> ShareStateCoordinators:
         return ShareStateCoordinators(
@@ -367,6 +377,7 @@ class BrokerMachine:
             Topics: self.topics,
             DynamicConfigs: self.configs,
             ClientQuotas: self.quotas,
+            Changes: self.changes,
             QuotaChanges: self._quota_changes,
             Features: self.features,
             ProducerIds: self.producer_ids,
@@ -374,6 +385,8 @@ class BrokerMachine:
             StreamsTopics: self.streams_topics,
             GroupShards: self.groups.coordinators,
             FetchSessions: self.fetch_sessions,
+            SharePartitions: self.shares,
+            ShareSessions: self.share_sessions,
             Addresses: self._addresses,
             MetadataWaits: self.metadata_waits,
             RegistryOffsets: RegistryOffsets(self.shared, self.image, self.settings_in_force, self.changes, self.purgatory),
@@ -536,6 +549,13 @@ class BrokerMachine:
         """Serve one request frame (without its size) in the dialect of the peer's listener: see `Router.receive`."""
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
+    def disconnected(self, peer: Peer) -> None:
+        """End the share sessions of a closed connection, so that other members get the records that it held."""
+        for session in self.share_sessions.of_connection(peer.id):
+            self.share_sessions.evict(session)
+            self.purgatory.wake(session.key)  # a fetch of another connection may wait in the session
+            self.shares.release(session)
+
     def finish_bundle(self, now: Now) -> None:
         """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""
         if self.groups.coordinators.gathering:
@@ -562,8 +582,10 @@ class BrokerMachine:
         if partition.offline is not None:
             self.all_topics.invalidate()
             self.moves.on_resignation(partition)
+            self.shares.on_resignation(partition)
         self.purgatory.wake(partition.key)
         self.fetch_sessions.mark_changed(partition.key)
+        self.shares.on_change(partition)
 
     def _schedule_housekeeping(self, now: Now) -> None:
         """Schedule retention, checkpoints and attempts to make a refused journal at the intervals in the settings."""

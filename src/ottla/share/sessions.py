@@ -37,28 +37,27 @@ PlaceKey = tuple[bytes, int]
 
 
 class SharedPlace:
-    """One partition in a share session. `turn` is its place in the order of reading.
+    """One partition in a share session. `turn` is its place in the order of reading."""
 
-    `owes_response` is True until a response has contained the partition, and after a response with an error of it.
-    """
-
-    __slots__ = ("key", "owes_response", "topic", "turn")
+    __slots__ = ("key", "topic", "turn")
 
     def __init__(self, key: PlaceKey, turn: int) -> None:
         self.key = key
         self.topic: str | None = None
         """The topic's name, set by the reader."""
         self.turn = turn
-        self.owes_response = True
 
 
 _turn = attrgetter("turn")
 
 
 class ShareSession:
-    """One member's share session. `epoch` is the epoch of the next request, and `key` is woken when a partition becomes due."""
+    """One member's share session. `epoch` is the epoch of the next request, and `key` is woken when a partition becomes due.
 
-    __slots__ = ("_turns", "connection_id", "due", "epoch", "group_id", "held", "is_over", "key", "member_id")
+    `owed` are the partitions that the next response must contain: new ones, and those that the last response had an error of.
+    """
+
+    __slots__ = ("_turns", "connection_id", "due", "epoch", "group_id", "held", "is_over", "key", "member_id", "owed")
 
     def __init__(self, group_id: str, member_id: str, connection_id: int) -> None:
         self.group_id = group_id
@@ -69,6 +68,7 @@ class ShareSession:
         self.is_over = False
         self.held: dict[PlaceKey, SharedPlace] = {}
         self.due: dict[SharedPlace, None] = {}
+        self.owed: dict[SharedPlace, None] = {}
         self._turns = 0
 
     def in_turn(self) -> list[SharedPlace]:
@@ -76,33 +76,36 @@ class ShareSession:
         due = self.due
         return list(due) if len(due) < 2 else sorted(due, key=_turn)
 
-    def to_the_end(self, place: SharedPlace) -> None:
-        """Move a partition, which has given records, to the end of the reading order."""
-        self._turns += 1
-        place.turn = self._turns
-
-    def add(self, key: PlaceKey) -> SharedPlace | None:
-        """Add a partition and return it; None if the session has it already."""
-        if key in self.held:
-            self.due[self.held[key]] = None
-            return None
+    def add(self, key: PlaceKey) -> None:
+        """Add a partition that the session does not have."""
         self._turns += 1
         place = self.held[key] = SharedPlace(key, self._turns)
-        self.due[place] = None
-        return place
+        self.due[place] = self.owed[place] = None
 
     def remove(self, key: PlaceKey) -> SharedPlace | None:
         """Remove a partition and return it; None if the session does not have it."""
         place = self.held.pop(key, None)
         if place is not None:
             self.due.pop(place, None)
+            self.owed.pop(place, None)
         return place
 
-    def record(self, place: SharedPlace, error_code: int, *, has_records: bool) -> bool:
-        """Record a partition's result as the member's last response. Return whether the response must contain the partition."""
-        is_news = has_records or place.owes_response or error_code != NONE
-        place.owes_response = error_code != NONE
-        return is_news
+    def record(self, place: SharedPlace, error_code: int) -> None:
+        """Record that the response contains a partition without records. An error is repeated until a response without it."""
+        if error_code:
+            self.owed[place] = None
+            self._to_the_end(place)
+        else:
+            self.owed.pop(place, None)
+
+    def record_records(self, place: SharedPlace) -> None:
+        """Record that the response contains records of a partition, whose turn is then over."""
+        self.owed.pop(place, None)
+        self._to_the_end(place)
+
+    def _to_the_end(self, place: SharedPlace) -> None:
+        self._turns += 1
+        place.turn = self._turns
 
 
 class ShareSessions:
@@ -160,11 +163,12 @@ class ShareSessions:
         is_too_large = len(session.held) + named > MOST_HELD_BY_ONE or self.held + named > MOST_HELD
         return INVALID_REQUEST if is_too_large else NONE
 
-    def add(self, session: ShareSession, keys: Iterable[PlaceKey]) -> list[SharedPlace]:
-        """Add partitions to a session, and return those that it did not have. Those that it had become due again."""
-        added = [place for place in map(session.add, keys) if place is not None]
-        self.held += 0 if session.is_over else len(added)
-        return added
+    def add(self, session: ShareSession, keys: Iterable[PlaceKey]) -> None:
+        """Add partitions that a session does not have, each once."""
+        before = len(session.held)
+        for key in keys:
+            session.add(key)
+        self.held += len(session.held) - before
 
     def remove(self, session: ShareSession, keys: Iterable[PlaceKey]) -> list[SharedPlace]:
         """Remove partitions from a session, and return those that it had."""
@@ -186,6 +190,11 @@ class ShareSessions:
         self._by_group[session.group_id] -= 1
         if not self._by_group[session.group_id]:
             del self._by_group[session.group_id]
+
+    def evict(self, session: ShareSession) -> None:
+        """End a session because its connection has closed."""
+        self.evicted += 1
+        self.end(session)
 
     def of_connection(self, connection_id: int) -> list[ShareSession]:
         """Return the sessions that a connection has begun."""

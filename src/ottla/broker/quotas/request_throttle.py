@@ -20,13 +20,14 @@ from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
 from ottla.wire.api.produce import ProduceRequest
+from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
 from ottla.wire.schema import Message
 
 PRODUCE: Final = ProduceRequest.WIRE.key
-FETCH: Final = FetchRequest.WIRE.key
+FETCHES: Final = frozenset({FetchRequest.WIRE.key, ShareFetchRequest.WIRE.key})
 BY_KEY: Final = {
     PRODUCE: PRODUCER_BYTE_RATE,
-    FETCH: CONSUMER_BYTE_RATE,
+    **dict.fromkeys(FETCHES, CONSUMER_BYTE_RATE),
     CreateTopicsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
     DeleteTopicsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
     CreatePartitionsRequest.WIRE.key: CONTROLLER_MUTATION_RATE,
@@ -63,7 +64,7 @@ class Throttling:
         if isinstance(answer, (Close, Throttled)):
             return answer
         parts: Sequence[Part] = answer or ()
-        if request.api.key == FETCH and not (isinstance(reply, FetchResponse) and not reply.responses):
+        if request.api.key in FETCHES and not (isinstance(reply, (FetchResponse, ShareFetchResponse)) and not reply.responses):
             size = sum(part.size if isinstance(part, FileSlice) else len(part) for part in parts)
             self._quotas.use(CONSUMER_BYTE_RATE, client, size)
         return Throttled(parts, throttle_ms, rests_first=request.release.rests_first) if throttle_ms else answer

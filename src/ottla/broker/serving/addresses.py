@@ -17,6 +17,8 @@ from ottla.cluster.image import ClusterImage
 from ottla.cluster.replicas.follower import FollowerState
 from ottla.wire.api.fetch import FetchResponse
 from ottla.wire.api.produce import ProduceResponse
+from ottla.wire.api.share_acknowledge import ShareAcknowledgeResponse
+from ottla.wire.api.share_fetch import ShareFetchResponse
 from ottla.wire.errors import FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER
 from ottla.wire.schema import Message
 
@@ -64,7 +66,12 @@ class Addresses:
 
 
 UNKNOWN: Final = (-1, -1)
-LEADERS_FROM: Final = {ProduceResponse.WIRE.key: 10, FetchResponse.WIRE.key: 16}
+LEADERS_FROM: Final = {
+    ProduceResponse.WIRE.key: 10,
+    FetchResponse.WIRE.key: 16,
+    ShareFetchResponse.WIRE.key: 1,
+    ShareAcknowledgeResponse.WIRE.key: 1,
+}
 """The first version of each response with fields for leaders."""
 
 
@@ -82,6 +89,8 @@ class CurrentLeaders:
             self._add_to_produce(response, peer)
         elif isinstance(response, FetchResponse):
             self._add_to_fetch(response, peer)
+        elif isinstance(response, (ShareFetchResponse, ShareAcknowledgeResponse)):
+            self._add_to_share(response, peer)
 
     def _add_to_produce(self, response: ProduceResponse, peer: Peer) -> None:
         nodes = set[int]()
@@ -104,6 +113,17 @@ class CurrentLeaders:
                     nodes.add(node_id)
         if nodes:
             response.node_endpoints = [FetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
+
+    def _add_to_share(self, response: ShareFetchResponse | ShareAcknowledgeResponse, peer: Peer) -> None:
+        nodes = set[int]()
+        for topic in response.responses:
+            for part in topic.partitions:
+                if part.error_code in (NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH):
+                    node_id, epoch = self._leader(self._image.name_of(topic.topic_id), part.partition_index)
+                    part.current_leader = ShareFetchResponse.LeaderIdAndEpoch(leader_id=node_id, leader_epoch=epoch)
+                    nodes.add(node_id)
+        if nodes:
+            response.node_endpoints = [ShareFetchResponse.NodeEndpoint(**address._asdict()) for address in self._of(nodes, peer)]
 
     def _leader(self, topic: str | None, index: int) -> tuple[int, int]:
         """Return (id, epoch) of the leader that this broker follows, or else of the leader that the controller sent last."""

@@ -17,6 +17,8 @@ api_versions ApiVersions
 metadata Metadata DescribeCluster
 produce Produce
 fetch Fetch
+share_fetch ShareFetch
+share_acknowledge ShareAcknowledge
 list_offsets ListOffsets OffsetForLeaderEpoch
 topics CreateTopics DeleteTopics CreatePartitions
 groups FindCoordinator JoinGroup SyncGroup Heartbeat LeaveGroup DescribeGroups ListGroups DeleteGroups

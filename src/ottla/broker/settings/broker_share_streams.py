@@ -37,6 +37,9 @@ class ShareStreamsSettings(SettingsOf):
         60_000, "Longest share.record.lock.duration.ms.", check=between(30_000, 3_600_000)
     )
     group_share_max_session_timeout_ms = _int(60_000, "Longest share.session.timeout.ms.", check=at_least(1))
+    group_share_max_share_sessions = Setting(
+        INT, 2000, "Share sessions of all members on this broker. Beyond it, members wait for a session.", check=at_least(1)
+    )
     group_share_max_size = _int(200, "Members that a share group may have.", check=between(1, 1000))
     group_share_min_assignment_interval_ms = _int(0, "Shortest share.assignment.interval.ms.", check=at_least(0))
     group_share_min_delivery_count_limit = _int(2, "Smallest share.delivery.count.limit.", check=between(2, 5))

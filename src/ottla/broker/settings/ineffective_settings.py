@@ -60,7 +60,6 @@ group.coordinator.background.threads int 2 start
 group.coordinator.cached.buffer.max.bytes int 1048588 all 524288
 group.coordinator.threads int 4 start
 group.share.assignors list simple start
-group.share.max.share.sessions int 2000 start
 initial.broker.registration.timeout.ms int 60000 start
 kafka.metrics.polling.interval.secs int 10 start
 kafka.metrics.reporters list "" start

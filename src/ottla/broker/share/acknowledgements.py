@@ -1,0 +1,148 @@
+"""The acknowledgements of one request: checked and decided for each partition, then stored together.
+
+Serves ShareFetch, whose acknowledgements are piggy-backed, and ShareAcknowledge. The reply waits until the share
+coordinator has stored all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from ottla.broker.serving.purgatory import DelayedReply
+from ottla.broker.serving.request import Ready
+from ottla.broker.share.share_partitions import OwedWrite, SharePartitions
+from ottla.ports import Now
+from ottla.share.acknowledge import REJECT, RENEW, check_acknowledgements
+from ottla.share.outcome import AcknowledgeRecords
+from ottla.share.sessions import PlaceKey
+from ottla.wire.errors import (
+    INVALID_RECORD_STATE,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+RENEW_FROM: Final = 2
+NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
+
+AcknowledgeResult = tuple[int, str | None]
+"""(error code, error message)"""
+
+
+class AcknowledgementBatch(Protocol):
+    """A range of offsets in a request, with one acknowledge type for all of them, or one for each."""
+
+    first_offset: int
+    last_offset: int
+    acknowledge_types: list[int]
+
+
+class Member:
+    """The member whose request acknowledges records, and what it may do. `readable` has the topics that it may read, by name."""
+
+    __slots__ = ("group_id", "highest_type", "is_renewal", "member_id", "readable")
+
+    def __init__(self, group_id: str, member_id: str, version: int, readable: Mapping[str, bool], *, is_renewal: bool) -> None:
+        self.group_id = group_id
+        self.member_id = member_id
+        self.readable = readable
+        self.highest_type = RENEW if version >= RENEW_FROM else REJECT
+        self.is_renewal = is_renewal and version >= RENEW_FROM
+
+
+class Acknowledgements:
+    """The acknowledgements of one request. `results` has their results by partition, once they are stored or refused.
+
+    `at_end` is called after the last result, before the reply.
+    """
+
+    __slots__ = ("_completed", "_member", "_missing", "_name_of", "_owed", "_rooms", "at_end", "results")
+
+    def __init__(self, rooms: SharePartitions, name_of: Callable[[bytes], str | None], member: Member) -> None:
+        self._rooms = rooms
+        self._name_of = name_of
+        self._member = member
+        self._owed: list[OwedWrite] = []
+        self.results: dict[PlaceKey, AcknowledgeResult] = {}
+        self.at_end: Callable[[], None] | None = None
+        self._missing = 0
+        self._completed: Callable[[], None] | None = None
+
+    def add(self, topic_id: bytes, index: int, batches: Sequence[AcknowledgementBatch], now: Now) -> None:
+        """Decide the acknowledgements of one partition. What the share coordinator must store waits for `store`."""
+        member, key = self._member, (topic_id, index)
+        asked = [(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
+        refused = self._refusal(topic_id, index, asked)
+        if refused is not None or not asked:
+            self._record(key, *(refused or (NONE, None)))
+            return
+        led = self._rooms.get(member.group_id, topic_id, index)
+        if led is None:
+            self._record(key, UNKNOWN_TOPIC_OR_PARTITION, None)
+            return
+        error_code = led.partition.leader_error()
+        if error_code:
+            self._record(key, error_code, None)
+            return
+        self._missing += 1
+        answered = partial(self._answered, key)
+        owed = self._rooms.acknowledge(led, AcknowledgeRecords(member.member_id, asked), answered, now)
+        if owed is not None:
+            self._owed.append(owed)
+
+    def store(self) -> None:
+        """Write all changed states."""
+        if self._owed:
+            owed, self._owed = self._owed, []
+            self._rooms.store(self._member.group_id, owed)
+
+    def reply(self, finish: Callable[[], Ready]) -> Ready | DelayedReply:
+        """Return the reply that `finish` makes after the last result. Later requests of the connection need not wait for it."""
+
+        def end() -> Ready:
+            if self.at_end is not None:
+                self.at_end()
+            return finish()
+
+        if not self._missing:
+            return end()
+        delayed = DelayedReply(end, blocking=False, missing=1)
+        self._completed = delayed.count_down
+        return delayed
+
+    def _refusal(self, topic_id: bytes, index: int, asked: Sequence[tuple[int, int, Sequence[int]]]) -> AcknowledgeResult | None:
+        """Return why the acknowledgements of a partition are refused before their records are looked at, in Kafka's order."""
+        member, name = self._member, self._name_of(topic_id)
+        if name is None:
+            return UNKNOWN_TOPIC_ID, None
+        error_code = check_acknowledgements(asked, max_type=member.highest_type, is_renew=member.is_renewal)
+        if error_code:
+            return error_code, None
+        if not member.readable[name]:
+            return TOPIC_AUTHORIZATION_FAILED, None
+        if not self._rooms.has_partition(name, index):
+            return UNKNOWN_TOPIC_OR_PARTITION, None
+        if member.is_renewal and any(RENEW in types for _, _, types in asked) and not self._may_renew:
+            return INVALID_RECORD_STATE, NO_RENEWAL
+        return None
+
+    @property
+    def _may_renew(self) -> bool:
+        return self._rooms.config(self._member.group_id).renew_acknowledge_enable
+
+    def _answered(self, key: PlaceKey, error_code: int, message: str | None) -> None:
+        self._record(key, error_code, message)
+        self._missing -= 1
+        if not self._missing and self._completed is not None:
+            self._completed()
+
+    def _record(self, key: PlaceKey, error_code: int, message: str | None) -> None:
+        self.results[key] = error_code, message
+        counts = self._rooms.counts
+        if error_code:
+            counts.failed_acknowledgements += 1
+        else:
+            counts.acknowledged += 1

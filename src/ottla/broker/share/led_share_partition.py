@@ -1,0 +1,38 @@
+"""One share partition that this broker leads: the machine of its records, the partition with its log, and who waits for it."""
+
+from __future__ import annotations
+
+from ottla.broker.partitions.partition import Partition
+from ottla.share.partition import SharePartition
+from ottla.share.sessions import SharedPlace, ShareSession
+
+LedKey = tuple[str, bytes, int]
+"""(group id, topic id, partition)"""
+
+
+class LedSharePartition:
+    """A share partition of a group at the leader of its partition.
+
+    `watchers` are the sessions that fetch it. `writes` counts writes of its state that the share coordinator has not answered.
+    `lock_timer_ms` is the deadline of its timer of acquisition locks. `failure` is the error of a load that failed.
+    """
+
+    __slots__ = ("failure", "is_dropped", "key", "lock_timer_ms", "machine", "partition", "watchers", "writes")
+
+    def __init__(self, key: LedKey, partition: Partition, machine: SharePartition) -> None:
+        self.key = key
+        self.partition = partition
+        self.machine = machine
+        self.watchers: dict[SharedPlace, ShareSession] = {}
+        self.writes = 0
+        self.lock_timer_ms: int | None = None
+        self.failure: tuple[int, str | None] | None = None
+        self.is_dropped = False
+
+    def __str__(self) -> str:
+        return f"{self.key[0]}:{self.partition}"
+
+    @property
+    def is_unused(self) -> bool:
+        """Return whether nobody fetches the share partition, and nothing in it is acquired or under way."""
+        return not self.watchers and not self.writes and self.machine.next_deadline_ms is None

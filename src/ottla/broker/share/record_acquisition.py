@@ -1,0 +1,110 @@
+"""The acquisition of records of one share partition for a member: batches are found in the log, acquired, and cut to size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.share.batch_bounds import BatchBounds, Span
+from ottla.broker.share.led_share_partition import LedSharePartition
+from ottla.broker.share.share_partitions import SharePartitions
+from ottla.log.errors import Damaged
+from ottla.ports import FileSlice, Now, StorageFailed
+from ottla.share.outcome import AcquiredRange, AcquireRecords
+from ottla.wire.errors import CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
+
+MOST_TRIES: Final = 4
+"""Reads in one attempt, each after all records of the read before it were archived, as those of aborted transactions."""
+
+
+class FetchLimits(NamedTuple):
+    """The limits of one acquisition. With `min_one_batch`, the first batch is read whatever its size."""
+
+    max_bytes: int
+    max_records: int
+    batch_size: int
+    is_record_limited: bool
+    min_one_batch: bool
+
+
+class Acquired(NamedTuple):
+    """The batches that contain acquired records, and the ranges of these records."""
+
+    records: FileSlice
+    ranges: Sequence[AcquiredRange]
+
+
+UNCHECKED: Final = Acquired(None, ())  # type: ignore[arg-type]  # it is never sent
+"""The result if the records are not checked yet since the broker's start. Another read continues the checks."""
+
+
+def available_bytes(shares: SharePartitions, led: LedSharePartition, most: int, now: Now) -> int:
+    """Return up to how many of `most` bytes a member can fetch from a share partition; 0 also if they cannot be read."""
+    shares.prepare(led, now)
+    try:
+        found = _find(led, readable_end(shares, led), most, min_one_batch=True)
+    except StorageFailed:
+        return most  # the fetch then returns the error
+    return 0 if found is None else found.size
+
+
+def acquire(
+    shares: SharePartitions, led: LedSharePartition, member_id: str, limits: FetchLimits, now: Now
+) -> Acquired | int | None:
+    """Acquire records for a member. Return an error code if the log cannot be read, and None if nothing can be acquired."""
+    shares.prepare(led, now)
+    machine = led.machine
+    end = readable_end(shares, led)
+    for _ in range(MOST_TRIES):
+        try:
+            found = _find(led, end, limits.max_bytes, min_one_batch=limits.min_one_batch)
+            if found is None:
+                return None
+            if not found.size:
+                return UNCHECKED
+            offset = machine.next_fetch_offset
+            bounds = BatchBounds(found)
+            bounds.read(max(offset, machine.end_offset + 1 if offset <= machine.end_offset else offset) + limits.max_records)
+        except StorageFailed as failure:
+            led.partition.traffic.failed_fetches += 1
+            return CORRUPT_MESSAGE if isinstance(failure, Damaged) else KAFKA_STORAGE_ERROR
+        aborted = (
+            _aborted(led.partition, bounds, offset) if bounds.transactional and shares.config(led.key[0]).reads_committed else ()
+        )
+        asked = AcquireRecords(
+            member_id, offset, bounds.spans, limits.max_records, limits.batch_size, limits.is_record_limited, aborted
+        )
+        ranges = shares.acquire(led, asked, now)
+        if ranges:
+            return Acquired(bounds.cut(ranges[0].first_offset, ranges[-1].last_offset), ranges)
+        if machine.next_fetch_offset <= offset:
+            return None
+    return None
+
+
+def readable_end(shares: SharePartitions, led: LedSharePartition) -> int:
+    """Return the offset after the last record that the group may read."""
+    partition = led.partition
+    return partition.last_stable_offset if shares.config(led.key[0]).reads_committed else partition.high_watermark
+
+
+def _find(led: LedSharePartition, end: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice | None:
+    """Return the batches from the next fetch offset on. Raises `StorageFailed`."""
+    machine = led.machine
+    offset = machine.next_fetch_offset
+    if offset >= end or not machine.can_acquire:
+        return None
+    return led.partition.log.read(offset, max_bytes, until_offset=end, min_one_batch=min_one_batch)
+
+
+def _aborted(partition: Partition, bounds: BatchBounds, offset: int) -> list[Span]:
+    """Return the batches of aborted transactions."""
+    found = dict[int, list[Span]]()
+    for entry in partition.log.aborted_transactions(offset, bounds.spans[-1][1] + 1):
+        found.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))
+    return [
+        span
+        for producer_id, span in bounds.transactional
+        if any(first <= span[0] <= last for first, last in found.get(producer_id, ()))
+    ]

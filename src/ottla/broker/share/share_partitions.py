@@ -1,0 +1,391 @@
+"""The share partitions that this broker leads, of all share groups: loaded when first fetched, and dropped with the leadership.
+
+The state of a share partition comes from the share coordinator and returns there with each acknowledgement. What changes in a share
+partition, or in its log, makes it due again in the sessions that fetch it, and wakes their waiting fetches. A share partition that
+no session fetches is dropped as soon as nothing in it is acquired. Depends on neither requests nor connections.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from ottla.broker.coordination.share_states import SharePersister
+from ottla.broker.failures import Changes
+from ottla.broker.long_checks import LongChecks
+from ottla.broker.partitions.partition import Partition
+from ottla.broker.partitions.partitions import Partitions
+from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.purgatory import Purgatory
+from ottla.broker.share.group_configs import ShareGroupConfig, ShareGroupConfigs
+from ottla.broker.share.led_share_partition import LedKey, LedSharePartition
+from ottla.broker.share.start_offset import find_start_offset
+from ottla.cluster.image import ClusterImage
+from ottla.coord.share_state.inputs import ReadState, StateResult, WriteState
+from ottla.ports import Now, Steps
+from ottla.share.outcome import (
+    AcknowledgeRecords,
+    AcquiredRange,
+    AcquireRecords,
+    ExpireLocks,
+    MoveLogStart,
+    ReleaseMember,
+    ShareInput,
+    ShareOutcome,
+    StateRead,
+    StateWrite,
+    WriteResult,
+)
+from ottla.share.partition import SharePartition, ShareStatus
+from ottla.share.persisted import FENCING_ERRORS, client_error
+from ottla.share.sessions import SharedPlace, ShareSession
+from ottla.wire.errors import (
+    KAFKA_STORAGE_ERROR,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+
+log = logging.getLogger("ottla.broker")
+
+UNKNOWN_START = -1
+"""The start offset of a share partition whose group has never read it."""
+RELEASED_AT_ONCE = 100
+"""Share partitions released between two pauses when a session ends."""
+
+Answered = Callable[[int, str | None], None]
+"""Gets the error code of an acknowledgement, and a message, once it is stored or refused."""
+
+
+class OwedWrite(NamedTuple):
+    """A write of a share partition's state that the share coordinator has to answer."""
+
+    led: LedSharePartition
+    write: StateWrite
+    answered: Answered | None
+
+
+class ShareCounts:
+    """Counts of share partitions' events since the broker's start."""
+
+    __slots__ = ("acknowledged", "acquired", "expired_locks", "failed_acknowledgements", "failed_loads", "fetches", "loads")
+
+    def __init__(self) -> None:
+        self.acquired = 0
+        """Records acquired by members."""
+        self.acknowledged = 0
+        """Partitions of requests whose acknowledgements were stored."""
+        self.failed_acknowledgements = 0
+        """Partitions of requests whose acknowledgements were refused."""
+        self.expired_locks = 0
+        """Expirations of acquisition locks, each of all locks of a share partition that were due."""
+        self.fetches = 0
+        """Share partitions with records in responses."""
+        self.loads = 0
+        self.failed_loads = 0
+
+
+class SharePartitions:
+    """All share partitions that this broker leads."""
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        image: ClusterImage,
+        configs: ShareGroupConfigs,
+        persister: SharePersister,
+        checks: LongChecks,
+        scheduler: Scheduler,
+        purgatory: Purgatory,
+        changes: Changes,
+    ) -> None:
+        self._partitions = partitions
+        self._image = image
+        self._configs = configs
+        self._persister = persister
+        self._checks = checks
+        self._scheduler = scheduler
+        self._purgatory = purgatory
+        self._changes = changes
+        self._led: dict[LedKey, LedSharePartition] = {}
+        self._by_partition: dict[Partition, dict[LedSharePartition, None]] = {}
+        self.counts = ShareCounts()
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    def __iter__(self) -> Iterator[LedSharePartition]:
+        return iter(self._led.values())
+
+    def config(self, group_id: str) -> ShareGroupConfig:
+        """Return the effective settings of a group."""
+        return self._configs.of(group_id)
+
+    def get(self, group_id: str, topic_id: bytes, index: int) -> LedSharePartition | None:
+        """Return a share partition that is loading or loaded; None if nobody has fetched it here."""
+        return self._led.get((group_id, topic_id, index))
+
+    def has_partition(self, topic: str, index: int) -> bool:
+        """Return whether a partition exists, here or on another broker."""
+        return self._partitions.get(topic, index) is not None or self._image.has_partition(topic, index)
+
+    def find(self, session: ShareSession, place: SharedPlace, *, may_load: bool) -> LedSharePartition | int:
+        """Return the share partition at a place of a session, or an error code. Without one, begin to load it.
+
+        A share partition whose load failed is loaded again only with `may_load`, otherwise the failure is returned.
+        """
+        topic_id, index = place.key
+        led = self._led.get((session.group_id, topic_id, index))
+        if led is not None:
+            error_code = led.partition.leader_error()
+            if error_code:
+                return error_code
+            if led.failure is None:
+                if place not in led.watchers:
+                    led.watchers[place] = session
+                return led
+            if not may_load:
+                return led.failure[0]
+            self._drop(led)
+        partition = self._partition(place)
+        if isinstance(partition, int):
+            return partition
+        led = self._load((session.group_id, topic_id, index), partition)
+        led.watchers[place] = session
+        return led
+
+    def _partition(self, place: SharedPlace) -> Partition | int:
+        """Return the partition at a place, which this broker leads, or an error code."""
+        topic_id, index = place.key
+        name = self._image.name_of(topic_id)
+        if name is None:
+            return UNKNOWN_TOPIC_ID if place.topic is None else UNKNOWN_TOPIC_OR_PARTITION
+        place.topic = name
+        partition = self._partitions.get(name, index)
+        if partition is None:
+            return self._partitions.absent_error(name, index)
+        if partition.topic_id != topic_id:
+            return UNKNOWN_TOPIC_ID
+        return partition.leader_error() or partition
+
+    # Loading
+
+    def _load(self, key: LedKey, partition: Partition) -> LedSharePartition:
+        """Begin to read the state of a share partition from the share coordinator."""
+        group_id, topic_id, index = key
+        machine = SharePartition(group_id, topic_id, index, partition.leader_epoch, self._configs.of(group_id).limits)
+        led = self._led[key] = LedSharePartition(key, partition, machine)
+        self._by_partition.setdefault(partition, {})[led] = None
+        self.counts.loads += 1
+        self._persister.read(group_id, [ReadState(topic_id, index, partition.leader_epoch)], partial(self._on_read, led))
+        return led
+
+    def _on_read(self, led: LedSharePartition, results: Sequence[StateResult]) -> None:
+        if led.is_dropped:
+            return
+        result = results[0]
+        if result.error_code:
+            self._fail(led, client_error(result.error_code), result.error_message)
+        elif result.start_offset != UNKNOWN_START:
+            self._activate(led, result, result.start_offset)
+        else:
+            steps = find_start_offset(led.partition, self._configs.of(led.key[0]), self._checks, self._scheduler.now())
+            found = partial(self._on_start_offset, led, result)
+            failed = partial(self._on_search_failed, led)
+            self._scheduler.begin(("share start offset", led), steps, found, failed, urgent=True)
+
+    def _on_start_offset(self, led: LedSharePartition, result: StateResult, found: tuple[int, int]) -> None:
+        error_code, start_offset = found
+        if led.is_dropped:
+            return
+        if error_code:
+            self._fail(led, error_code, None)
+        else:
+            self._activate(led, result, start_offset)
+
+    def _on_search_failed(self, led: LedSharePartition, failure: Exception) -> None:
+        log.error("%s cannot be read from its start offset: %s", led, failure, extra={"cause": "share partition"})
+        if not led.is_dropped:
+            self._fail(led, KAFKA_STORAGE_ERROR, None)
+
+    def _fail(self, led: LedSharePartition, error_code: int, message: str | None) -> None:
+        """Keep the failure of a load for the fetches that wait for it; a later fetch loads the share partition again."""
+        sentence = "%s could not be loaded: %s (%s); the members' next fetches load it again"
+        log.warning(sentence, led, error_name(error_code), message or "no message", extra={"cause": "share partition"})
+        self.counts.failed_loads += 1
+        led.failure = error_code, message
+        self.mark_due(led)
+
+    def _activate(self, led: LedSharePartition, result: StateResult, start_offset: int) -> None:
+        now = self._scheduler.now()
+        outcome = led.machine.submit(StateRead(result.state_epoch, start_offset, result.batches), now.mono_ms)
+        if outcome.error_code:
+            self._fail(led, outcome.error_code, outcome.error_message)
+        else:
+            self.mark_due(led)
+
+    # Records
+
+    def prepare(self, led: LedSharePartition, now: Now) -> None:
+        """Apply changed settings, and the start of the log, before records are acquired."""
+        limits = self._configs.of(led.key[0]).limits
+        machine = led.machine
+        if machine.limits is not limits:
+            machine.limits = limits
+        log_start_offset = led.partition.log.log_start_offset
+        if machine.start_offset < log_start_offset:
+            self._store_own(led, self._submit(led, MoveLogStart(log_start_offset), now))
+
+    def acquire(self, led: LedSharePartition, asked: AcquireRecords, now: Now) -> Sequence[AcquiredRange]:
+        """Acquire records for a member, and return their ranges."""
+        acquired = self._submit(led, asked, now).acquired
+        for first_offset, last_offset, _ in acquired:
+            self.counts.acquired += last_offset - first_offset + 1
+        return acquired
+
+    def acknowledge(self, led: LedSharePartition, asked: AcknowledgeRecords, answered: Answered, now: Now) -> OwedWrite | None:
+        """Acknowledge records of a member. Return the write that must be given to `store`; None if the answer is already known."""
+        self._changes.made = True
+        outcome = self._submit(led, asked, now)
+        if outcome.error_code or outcome.write is None:
+            answered(outcome.error_code, outcome.error_message)
+            return None
+        return OwedWrite(led, outcome.write, answered)
+
+    def store(self, group_id: str, owed: Sequence[OwedWrite]) -> None:
+        """Write the states of share partitions of a group in one request to each share coordinator."""
+        states = []
+        for led, write, _ in owed:
+            led.writes += 1
+            _, topic_id, index = led.key
+            _, state_epoch, leader_epoch, start_offset, complete, batches = write
+            states.append(WriteState(topic_id, index, state_epoch, leader_epoch, start_offset, complete, batches))
+        self._persister.write(group_id, states, partial(self._on_written, owed))
+
+    def release(self, session: ShareSession) -> None:
+        """Make available what the member of an ended session has acquired, and stop watching its partitions."""
+        places = list(session.held.values())
+        steps = self._release(session, places)
+        if len(places) <= RELEASED_AT_ONCE:
+            for _ in steps:
+                pass
+        else:
+            self._scheduler.begin(("share session ends", session), steps, urgent=True)
+
+    def _release(self, session: ShareSession, places: Sequence[SharedPlace]) -> Steps[None]:
+        asked = ReleaseMember(session.member_id)
+        for start in range(0, len(places), RELEASED_AT_ONCE):
+            now, owed = self._scheduler.now(), list[OwedWrite]()
+            for place in places[start : start + RELEASED_AT_ONCE]:
+                led = self._led.get((session.group_id, *place.key))
+                if led is not None:
+                    led.watchers.pop(place, None)
+                    if led.failure is None and led.machine.status is ShareStatus.ACTIVE:
+                        outcome = self._submit(led, asked, now)
+                        if outcome.write is not None:
+                            owed.append(OwedWrite(led, outcome.write, None))
+                    self._drop_unused(led)
+            if owed:
+                self.store(session.group_id, owed)
+            yield None
+
+    def forget(self, session: ShareSession, places: Iterable[SharedPlace]) -> None:
+        """Stop watching partitions that a session no longer fetches. The member keeps what it has acquired in them."""
+        for place in places:
+            led = self._led.get((session.group_id, *place.key))
+            if led is not None:
+                led.watchers.pop(place, None)
+                self._drop_unused(led)
+
+    def mark_due(self, led: LedSharePartition) -> None:
+        """Make a share partition due in the sessions that fetch it, and wake their waiting fetches."""
+        wake = self._purgatory.wake
+        for place, session in led.watchers.items():
+            session.due[place] = None
+            wake(session.key)
+
+    def _submit(self, led: LedSharePartition, asked: ShareInput, now: Now) -> ShareOutcome:
+        outcome = led.machine.submit(asked, now.mono_ms)
+        if outcome.wakes:
+            self.mark_due(led)
+        self._arm(led)
+        return outcome
+
+    def _on_written(self, owed: Sequence[OwedWrite], results: Sequence[StateResult]) -> None:
+        now = self._scheduler.now()
+        for (led, write, answered), result in zip(owed, results, strict=True):
+            led.writes -= 1
+            error_code, message = client_error(result.error_code), result.error_message
+            if not led.is_dropped:
+                outcome = self._submit(led, WriteResult(write.token, result.error_code), now)
+                error_code = outcome.error_code
+                if result.error_code in FENCING_ERRORS:
+                    sentence = "%s is fenced (%s): its state is read again"
+                    log.info(sentence, led, error_name(result.error_code), extra={"cause": "share partition"})
+                    self._drop(led)
+                else:
+                    self._drop_unused(led)
+            if answered is not None:
+                answered(error_code, message)
+
+    def _store_own(self, led: LedSharePartition, outcome: ShareOutcome) -> None:
+        """Store a change that no member waits for."""
+        if outcome.write is not None:
+            self.store(led.key[0], [OwedWrite(led, outcome.write, None)])
+
+    # Locks
+
+    def _arm(self, led: LedSharePartition) -> None:
+        """Set the timer of a share partition's acquisition locks, unless it is set already for an earlier time."""
+        deadline_ms = led.machine.next_deadline_ms
+        if deadline_ms is not None and (led.lock_timer_ms is None or deadline_ms < led.lock_timer_ms):
+            led.lock_timer_ms = deadline_ms
+            self._scheduler.at(("acquisition locks", led), deadline_ms, partial(self._expire, led))
+
+    def _expire(self, led: LedSharePartition, now: Now) -> None:
+        led.lock_timer_ms = None
+        deadline_ms = led.machine.next_deadline_ms
+        if deadline_ms is None or deadline_ms > now.mono_ms:  # the records of the first lock were acknowledged in time
+            self._arm(led)
+            self._drop_unused(led)
+            return
+        self.counts.expired_locks += 1
+        outcome = self._submit(led, ExpireLocks(), now)
+        self._store_own(led, outcome)
+        self._drop_unused(led)
+
+    # Changes
+
+    def on_change(self, partition: Partition) -> None:
+        """Make the share partitions of a partition due, because its readable range may have changed."""
+        for led in self._by_partition.get(partition, ()):
+            self.mark_due(led)
+
+    def on_resignation(self, partition: Partition) -> None:
+        """Drop the share partitions of a partition that this broker does not lead any more, or has lost or deleted."""
+        for led in list(self._by_partition.get(partition, ())):
+            self._drop(led)
+
+    def drop_group(self, group_id: str) -> None:
+        """Drop the share partitions of a group, because the group or its offsets are deleted or altered."""
+        for led in [led for key, led in self._led.items() if key[0] == group_id]:
+            self._drop(led)
+
+    def _drop_unused(self, led: LedSharePartition) -> None:
+        if led.is_unused and not led.is_dropped:
+            self._drop(led)
+
+    def _drop(self, led: LedSharePartition) -> None:
+        """Forget a share partition. The sessions that fetch it find out with their next read, and load it again."""
+        led.is_dropped = True
+        led.machine.fence()
+        del self._led[led.key]
+        of_partition = self._by_partition[led.partition]
+        del of_partition[led]
+        if not of_partition:
+            del self._by_partition[led.partition]
+        self._scheduler.cancel(("acquisition locks", led))
+        self._scheduler.drop(("share start offset", led))
+        self.mark_due(led)
