@@ -40,8 +40,8 @@ def is_well_formed(batches: Sequence[StateBatch]) -> bool:
 def combine(stored: Sequence[StateBatch], added: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Combine the batches of a combined list with new ones, without offsets below `start_offset`.
 
-    The result is Kafka's, batch for batch: neighbors with the same state are one batch, except some that become neighbors of a
-    batch that was already complete. In long lists, more of these can remain.
+    Neighbors with the same state become one batch, except some that touch a batch which was complete before, as in Kafka. In long
+    lists, fewer of these remain than in Kafka.
     """
     kept, new = _without_prefix(stored, start_offset), [each for batch in added for each in _trim(batch, start_offset)]
     if not new and len(kept) > WHOLE:
