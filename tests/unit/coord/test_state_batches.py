@@ -43,14 +43,18 @@ def by_offset(combined: tuple[StateBatch, ...]) -> ByOffset:
 
 
 @given(batches, batches, starts)
-def test_a_combined_list_has_the_winner_of_each_offset(earlier: list[StateBatch], later: list[StateBatch], start_offset: int) -> None:
+def test_a_combined_list_has_the_winner_of_each_offset(
+    earlier: list[StateBatch], later: list[StateBatch], start_offset: int
+) -> None:
     stored = combine((), earlier, UNKNOWN_OFFSET)
     combined = combine(stored, later, start_offset)
     assert by_offset(combined) == model(start_offset, earlier, later)
 
 
 @given(st.data(), batches, starts)
-def test_a_long_list_is_combined_in_part_as_it_is_as_a_whole(data: st.DataObject, later: list[StateBatch], start_offset: int) -> None:
+def test_a_long_list_is_combined_in_part_as_it_is_as_a_whole(
+    data: st.DataObject, later: list[StateBatch], start_offset: int
+) -> None:
     gaps = data.draw(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from((0, 2))), min_size=WHOLE + 1))
     stored, at = [], 0
     for count, (gap, length, state) in enumerate(gaps):

@@ -109,7 +109,8 @@ def find_coordinator(
         return find(INVALID_REQUEST)
     if body.key_type == SHARE and not _may_act(request, rights):
         return find(CLUSTER_AUTHORIZATION_FAILED)
-    if is_denied_all or coordinators.count:
+    is_malformed = body.key_type == SHARE and not any(map(parse_coordinator_key, body.coordinator_keys))
+    if is_denied_all or is_malformed or coordinators.count:
         return find(NONE)
     return _find_when_created(coordinators, find, is_late=request.release.is_late_with_groups)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from enum import Enum
@@ -13,8 +14,7 @@ from ottla.wire.errors import ERRORS, NONE
 
 MINUTE_MS: Final = 60_000
 ID_BYTES: Final = 16
-LONGEST_ID: Final = 24
-"""The most characters of a topic id in base64, with padding."""
+_KEY: Final = re.compile(r"(.+):([A-Za-z0-9_-]{22})(?:==)?:([+-]?[0-9]{1,18})", re.DOTALL)
 
 
 class SharePartitionKey(NamedTuple):
@@ -31,13 +31,12 @@ class SharePartitionKey(NamedTuple):
 
 def parse_coordinator_key(text: str) -> SharePartitionKey | None:
     """Parse the key of a FindCoordinator request; None if it is malformed. Only the group id can contain colons."""
-    *group, topic, partition = text.rstrip(":").rsplit(":", 2)
-    group_id = ":".join(group)
-    try:
-        topic_id = urlsafe_b64decode(f"{topic}==") if len(topic) <= LONGEST_ID else b""
-        index = int(partition)
-    except ValueError:
+    matched = _KEY.fullmatch(text.rstrip(":"))
+    if matched is None:
         return None
+    group_id, topic, partition = matched.groups()
+    topic_id = urlsafe_b64decode(f"{topic}==")
+    index = int(partition)
     if not group_id.strip() or len(topic_id) != ID_BYTES or not -(1 << 31) <= index < 1 << 31:
         return None
     return SharePartitionKey(group_id, topic_id, index)
