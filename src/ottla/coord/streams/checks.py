@@ -23,15 +23,19 @@ from ottla.wire.errors import (
     UNRELEASED_INSTANCE_ID,
 )
 
+WARMUPS_FROM = 1
+"""The first version of heartbeats with static members, warm-up tasks, and offsets of tasks."""
+
 TaskOffset = StreamsGroupHeartbeatRequest.TaskOffset
 
 _BLANKS = "".join(map(chr, range(33)))
 
 
-def request_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal | None:
     """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
-    if body.topology is not None and has_patterns(parse(body.topology)):
-        return _invalid("Regular expressions for source topics are not supported yet: name the topics.")
+    unsupported = _unsupported(body, version)
+    if unsupported is not None:
+        return _invalid(unsupported)
     for name, text in (
         ("MemberId", body.member_id),
         ("GroupId", body.group_id),
@@ -41,6 +45,21 @@ def request_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
         if text is not None and not text.strip(_BLANKS):
             return _invalid(f"{name} can't be empty: set it, or use null where that is allowed.")
     return _epoch_error(body) or _tasks_error(body)
+
+
+def _unsupported(body: StreamsGroupHeartbeatRequest, version: int) -> str | None:
+    """Return a sentence about the first thing that no group, or no member of this version, can use yet; None otherwise."""
+    if version < WARMUPS_FROM:
+        if body.instance_id is not None:
+            return f"Static membership is not yet supported: it needs version {WARMUPS_FROM} of heartbeats."
+        for name, offsets in (("TaskOffsets", body.task_offsets), ("TaskEndOffsets", body.task_end_offsets)):
+            if offsets is not None:
+                return f"{name} are not supported yet: they need version {WARMUPS_FROM} of heartbeats."
+        if body.warmup_tasks:
+            return f"WarmupTasks are not supported yet: they need version {WARMUPS_FROM} of heartbeats."
+    if body.topology is not None and has_patterns(parse(body.topology)):
+        return "Regular expressions for source topics are not supported yet: name the topics."
+    return None
 
 
 def _invalid(message: str) -> Refusal:

@@ -79,7 +79,7 @@ class StreamsGroups:
 
     def _heartbeat(self, asked: TaskAsk, now: Now) -> GroupOutcome:
         body = asked.body
-        refused = request_error(body)
+        refused = request_error(body, asked.version)
         draft = StreamsDraft(self.groups.get(body.group_id) or StreamsGroup(body.group_id), self._context, now, asked.token)
         if refused is None and body.group_id not in self.groups:
             refused = self._begin(draft, body.member_epoch, self._context.find(body.group_id))

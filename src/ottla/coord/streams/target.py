@@ -73,7 +73,9 @@ def _is_time(draft: StreamsDraft) -> bool:
 
 
 def is_large(members: Mapping[str, StreamsMember], configured: ConfiguredTopology) -> bool:
-    """Return whether an assignment is so large that it must pause."""
+    """Return whether an assignment is so large that it must pause. Without all topics, no tasks are assigned."""
+    if configured.problem is not None:
+        return len(members) > 10 * MOST_AT_ONCE
     return len(members) + sum(each.task_count for each in configured.subtopologies.values()) > MOST_AT_ONCE
 
 

@@ -145,7 +145,6 @@ def _is_outside(group: CopartitionGroup, subtopology: Subtopology) -> bool:
     """Return whether a co-partition group has an index beyond the list to which it refers."""
     return (
         _exceeds(group.source_topics, len(subtopology.source_topics))
-        or _exceeds(group.source_topic_regex, len(subtopology.source_topic_regex))
         or _exceeds(group.repartition_source_topics, len(subtopology.repartition_source_topics))
     )
 
