@@ -76,7 +76,7 @@ class StreamsHouse:
         assert isinstance(group, StreamsGroup)
         return group
 
-    def ask(self, body: Any, version: int = 0, client_id: str = "client", client_host: str = "/host") -> Any:
+    def ask(self, body: Any, version: int = 1, client_id: str = "client", client_host: str = "/host") -> Any:
         """Pass a request to the machine. The reply is the message; with a topology's missing topics, see `missing`."""
         self._token += 1
         outcome = self.machine.decide(Input(body, version, client_id, client_host, self._token), self.now)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ottla.coord.consumer.assign import finish
 from ottla.coord.streams.assign import TaskAssignor
-from ottla.coord.streams.values import AssignmentConfigs, ConfiguredSubtopology, InternalTopic, Task, TaskIds, TaskMember, Tasks
+from ottla.coord.streams.values import AssignmentConfigs, ConfiguredSubtopology, InternalTopic, Task, TaskIds, TaskMember, TaskSets
 
 Members = dict[str, TaskMember]
-Assigned = Mapping[str, Tasks]
+Assigned = Mapping[str, TaskSets]
 CHANGELOG = (InternalTopic("state-changelog", 1),)
 ZONES = ("a", "b", "c")
 

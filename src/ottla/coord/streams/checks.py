@@ -11,7 +11,7 @@ from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.topology.endpoints import task_fault
 from ottla.coord.streams.topology.request import has_patterns, parse, topology_fault
-from ottla.coord.streams.values import ConfiguredTopology, TaskIds, Tasks
+from ottla.coord.streams.values import ConfiguredTopology, TaskIds, TaskSets
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.errors import (
     FENCED_INSTANCE_ID,
@@ -82,7 +82,7 @@ def _joining_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
         return _invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
     for name, tasks in (("Active", body.active_tasks), ("Standby", body.standby_tasks), ("Warmup", body.warmup_tasks)):
         if tasks is None or tasks:
-            return _invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
+            return _invalid(f"{name}TaskSets must be empty when (re-)joining: send an empty list.")
     if body.topology is None:
         return _invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
     fault = topology_fault(parse(body.topology))
@@ -106,11 +106,11 @@ def offset_table(offsets: Iterable[TaskOffset]) -> dict[tuple[str, int], int]:
     return {(each.subtopology_id, each.partition): each.offset for each in offsets}
 
 
-def owned_of(body: StreamsGroupHeartbeatRequest) -> Tasks | None:
+def owned_of(body: StreamsGroupHeartbeatRequest) -> TaskSets | None:
     """Return the tasks that a member reports as owned; None if the request omits them."""
     if body.active_tasks is None or body.standby_tasks is None or body.warmup_tasks is None:
         return None
-    return Tasks(_task_ids(body.active_tasks), _task_ids(body.standby_tasks), _task_ids(body.warmup_tasks))
+    return TaskSets(_task_ids(body.active_tasks), _task_ids(body.standby_tasks), _task_ids(body.warmup_tasks))
 
 
 def _task_ids(listed: Iterable[StreamsGroupHeartbeatRequest.TaskIds]) -> TaskIds:
@@ -121,7 +121,7 @@ def _task_ids(listed: Iterable[StreamsGroupHeartbeatRequest.TaskIds]) -> TaskIds
     return tasks
 
 
-def owned_error(owned: Tasks | None, configured: ConfiguredTopology) -> Refusal | None:
+def owned_error(owned: TaskSets | None, configured: ConfiguredTopology) -> Refusal | None:
     """Return a refusal if a member reports tasks that the topology does not have."""
     faults = (task_fault(tasks, configured) for tasks in owned or ())
     fault = next((fault for fault in faults if fault is not None), None)
@@ -135,7 +135,7 @@ def room_error(group: StreamsGroup, instance_id: str | None, max_size: int) -> R
     return Refusal(GROUP_MAX_SIZE_REACHED, f"The streams group has reached its maximum capacity of {max_size} members.")
 
 
-def epoch_error(member: StreamsMember, epoch: int, owned: Tasks | None) -> Refusal | None:
+def epoch_error(member: StreamsMember, epoch: int, owned: TaskSets | None) -> Refusal | None:
     """Return a refusal unless a member sends its present epoch, or 0 to join again.
 
     A member that missed the last reply can send its previous epoch, but may then own only tasks that are assigned to it.
@@ -152,7 +152,7 @@ def epoch_error(member: StreamsMember, epoch: int, owned: Tasks | None) -> Refus
     return Refusal(FENCED_MEMBER_EPOCH, message)
 
 
-def _has_all(member: StreamsMember, owned: Tasks) -> bool:
+def _has_all(member: StreamsMember, owned: TaskSets) -> bool:
     """Return whether all owned tasks are assigned to the member."""
     assigned = member.assigned
     kinds: tuple[tuple[TaskIds, Mapping[str, Mapping[int, int] | AbstractSet[int]]], ...] = (

@@ -66,8 +66,8 @@ from ottla.coord.streams.records import (
     TopologyStored,
 )
 from ottla.coord.streams.states import StreamsGroupState, StreamsMemberState
-from ottla.coord.streams.topology.required import required_topics
-from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, Tasks, Topology
+from ottla.coord.streams.topology.dependencies import required_topics
+from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, TaskSets, Topology
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatResponse
@@ -111,7 +111,7 @@ class StreamsGroup:
     assignment_wall_ms: int = 0
     members: dict[str, StreamsMember] = field(default_factory=dict)
     static: dict[str, str] = field(default_factory=dict)
-    targets: dict[str, Tasks] = field(default_factory=dict)
+    targets: dict[str, TaskSets] = field(default_factory=dict)
     holders: TaskHolders = field(default_factory=TaskHolders)
     topology: Topology | None = None
     required: frozenset[str] = frozenset()

@@ -37,10 +37,10 @@ from ottla.coord.streams.response import response_to
 from ottla.coord.streams.states import StreamsMemberState
 from ottla.coord.streams.target import target
 from ottla.coord.streams.topology.configuration import InvalidTopology, configure
+from ottla.coord.streams.topology.dependencies import is_same, required_topics
 from ottla.coord.streams.topology.request import parse
-from ottla.coord.streams.topology.required import is_same, required_topics
 from ottla.coord.streams.topology.statuses import shutdown, stale_topology
-from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, Tasks, Topology
+from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, TaskSets, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.errors import (
     FENCED_MEMBER_EPOCH,
@@ -96,7 +96,7 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     return None
 
 
-def _member(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, owned: Tasks | None) -> StreamsMember | Refusal:
+def _member(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, owned: TaskSets | None) -> StreamsMember | Refusal:
     """Return the member of the request, present or new, or a refusal."""
     if body.instance_id is not None:
         return _static_member(draft, body, body.instance_id, owned)
@@ -108,7 +108,7 @@ def _member(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, owned: Task
 
 
 def _static_member(
-    draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, instance_id: str, owned: Tasks | None
+    draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, instance_id: str, owned: TaskSets | None
 ) -> StreamsMember | Refusal:
     """Return a static member by its instance id. A joining member replaces the member that left with this id."""
     group, member_id = draft.group, body.member_id
@@ -195,7 +195,7 @@ def _note_stale_topology(draft: StreamsDraft, member: StreamsMember) -> None:
         draft.statuses.append(stale_topology(member.topology_epoch, topology.epoch))
 
 
-def _evaluate(draft: StreamsDraft, topology: Topology, owned: Tasks | None, *, changed: bool) -> TopologyOutlook | Refusal:
+def _evaluate(draft: StreamsDraft, topology: Topology, owned: TaskSets | None, *, changed: bool) -> TopologyOutlook | Refusal:
     """Store the topology if it is new, compare its topics with the present ones, and raise the group's epoch if anything changed.
 
     `changed`: the member is new or has reported other values.
@@ -251,7 +251,7 @@ def _delay(draft: StreamsDraft) -> bool:
     return True
 
 
-def lead(draft: StreamsDraft, member: StreamsMember, aim: TaskTarget, owned: Tasks | None) -> StreamsMember | Refusal:
+def lead(draft: StreamsDraft, member: StreamsMember, aim: TaskTarget, owned: TaskSets | None) -> StreamsMember | Refusal:
     """Return a member after the largest possible step toward its target assignment. Set a timeout if it must revoke tasks."""
     if member.is_reconciled_to(aim.epoch):
         return member

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.coord.consumer.member import MEMBER_EPOCH_FROM
 from ottla.coord.streams.states import StreamsMemberState
-from ottla.coord.streams.values import NO_TASK_IDS, TaskIds, Tasks
+from ottla.coord.streams.values import NO_TASK_IDS, TaskIds, TaskSets
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
@@ -40,10 +40,10 @@ class AssignedTasks(NamedTuple):
         """Return the memory of the tasks in bytes."""
         return weight_of(self.active, self.standby, self.warmup)
 
-    def without_epochs(self) -> Tasks:
+    def without_epochs(self) -> TaskSets:
         """Return the tasks as an assignor uses them."""
         active = {subtopology_id: frozenset(held) for subtopology_id, held in self.active.items()}
-        return Tasks(active, self.standby, self.warmup)
+        return TaskSets(active, self.standby, self.warmup)
 
 
 NOTHING_HELD: Final = AssignedTasks()

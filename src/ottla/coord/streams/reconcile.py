@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ottla.coord.consumer.states import Hindrance, NextAssignment
 from ottla.coord.streams.member import NOTHING_HELD, AssignedTasks, StreamsMember, TaskEpochs
 from ottla.coord.streams.states import MOVES, NEXT
-from ottla.coord.streams.values import TaskIds, Tasks
+from ottla.coord.streams.values import TaskIds, TaskSets
 
 NO_PARTITIONS: frozenset[int] = frozenset()
 NOT_HELD: Mapping[int, int] = {}
@@ -27,7 +27,7 @@ class TaskTarget(NamedTuple):
     """A member's target assignment, and its epoch."""
 
     epoch: int
-    tasks: Tasks
+    tasks: TaskSets
 
 
 class TaskSurroundings(NamedTuple):
@@ -38,7 +38,7 @@ class TaskSurroundings(NamedTuple):
 
     is_active_taken: IsTaken
     is_copy_taken: IsTaken
-    owned: Tasks | None
+    owned: TaskSets | None
 
 
 def must_begin_anew(member: StreamsMember, around: TaskSurroundings) -> bool:
@@ -59,7 +59,7 @@ def reconcile(member: StreamsMember, target: TaskTarget, around: TaskSurrounding
     return _next(member, target.epoch if move is NextAssignment.WHEN_NOTHING_IS_OWNED else member.epoch, target, around)
 
 
-def _still_owns(revoking: AssignedTasks, owned: Tasks | None) -> bool:
+def _still_owns(revoking: AssignedTasks, owned: TaskSets | None) -> bool:
     """Return whether a member still owns tasks of `revoking`. An unknown `owned` (None) counts as owning them."""
     if owned is None:
         return True

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ottla.coord.record_kinds import OF_GROUP, RecordKind, RecordKinds
 from ottla.coord.streams.member import AssignedTasks, TaskEpochs
 from ottla.coord.streams.states import StreamsMemberState
-from ottla.coord.streams.values import CopartitionGroup, InternalTopic, Subtopology, TaskIds, Tasks, Topology
+from ottla.coord.streams.values import CopartitionGroup, DeclaredSubtopology, InternalTopic, TaskIds, TaskSets, Topology
 from ottla.wire.data import streams_groups as data
 
 CurrentTaskIds = data.StreamsGroupCurrentMemberAssignmentValue.TaskIds
@@ -75,7 +75,7 @@ class StreamsTargetStored(NamedTuple):
 
     group_id: str
     member_id: str
-    tasks: Tasks
+    tasks: TaskSets
 
 
 class StreamsTargetForgotten(NamedTuple):
@@ -222,7 +222,7 @@ def _read_target_epoch(value: data.StreamsGroupTargetAssignmentMetadataValue, gr
 
 def _read_target(value: data.StreamsGroupTargetAssignmentMemberValue, group_id: str, member_id: str) -> StreamsTargetStored:
     kinds = value.active_tasks, value.standby_tasks, value.warmup_tasks
-    return StreamsTargetStored(group_id, member_id, Tasks(*map(tasks_in, kinds)))
+    return StreamsTargetStored(group_id, member_id, TaskSets(*map(tasks_in, kinds)))
 
 
 def tasks_in(listed: Iterable[TargetTaskIds | CurrentTaskIds]) -> dict[str, frozenset[int]]:
@@ -302,8 +302,8 @@ def _read_topology(value: data.StreamsGroupTopologyValue, group_id: str) -> Topo
     return TopologyStored(group_id, Topology(value.epoch, tuple(map(_read_subtopology, value.subtopologies))))
 
 
-def _read_subtopology(value: data.StreamsGroupTopologyValue.Subtopology) -> Subtopology:
-    return Subtopology(
+def _read_subtopology(value: data.StreamsGroupTopologyValue.Subtopology) -> DeclaredSubtopology:
+    return DeclaredSubtopology(
         value.subtopology_id,
         tuple(value.source_topics),
         tuple(value.source_topic_regex),

@@ -22,7 +22,7 @@ from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.reconcile import TaskTarget
 from ottla.coord.streams.records import StreamsTargetEpochStored, StreamsTargetStored
 from ottla.coord.streams.topology.statuses import delayed_by_interval, delayed_by_rebalance
-from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, ConfiguredTopology, TaskMember, Tasks
+from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, ConfiguredTopology, TaskMember, TaskSets
 from ottla.ports import Pauses
 
 log = logging.getLogger("ottla.coord")
@@ -104,7 +104,7 @@ def _task_member(group: StreamsGroup, member: StreamsMember) -> TaskMember:
 
 def assign_now(
     draft: StreamsDraft, epoch: int, inputs: Mapping[str, TaskMember], configured: ConfiguredTopology
-) -> Mapping[str, Tasks]:
+) -> Mapping[str, TaskSets]:
     """Compute an assignment and store what changes. Return the target of each member."""
     known = draft.group.targets
     found = finish(_assigned(draft.group_id, inputs, configured, draft.configs, epoch))
@@ -158,7 +158,7 @@ def _changes(
     configured: ConfiguredTopology,
     configs: AssignmentConfigs,
     epoch: int,
-    known: Mapping[str, Tasks],
+    known: Mapping[str, TaskSets],
 ) -> Pauses[list[StreamsTargetStored]]:
     """Compute an assignment with pauses, and return the targets that differ from `known`."""
     changes = []
@@ -177,7 +177,7 @@ def _assigned(
     configured: ConfiguredTopology,
     configs: AssignmentConfigs,
     epoch: int,
-) -> Pauses[Mapping[str, Tasks]]:
+) -> Pauses[Mapping[str, TaskSets]]:
     """Compute an assignment with pauses. Without all topics of the topology, every member has no tasks."""
     if configured.problem is not None:
         return dict.fromkeys(inputs, NO_TASKS)

@@ -27,7 +27,7 @@ MISSING_CLIENT_TAGS: Final = 6
 """The status codes of StreamsGroupHeartbeat."""
 
 
-class Tasks(NamedTuple):
+class TaskSets(NamedTuple):
     """The tasks of one member: active tasks process records, standby tasks follow their state, warm-up tasks restore it."""
 
     active: TaskIds = NO_TASK_IDS
@@ -35,7 +35,7 @@ class Tasks(NamedTuple):
     warmup: TaskIds = NO_TASK_IDS
 
 
-NO_TASKS: Final = Tasks()
+NO_TASKS: Final = TaskSets()
 
 
 class InternalTopic(NamedTuple):
@@ -58,7 +58,7 @@ class CopartitionGroup(NamedTuple):
     repartition_source_topics: tuple[int, ...] = ()
 
 
-class Subtopology(NamedTuple):
+class DeclaredSubtopology(NamedTuple):
     """A part of a topology, whose tasks are assigned independently."""
 
     subtopology_id: str
@@ -74,7 +74,7 @@ class Topology(NamedTuple):
     """The topology of a streams application, as its members send it and as the coordinator stores it."""
 
     epoch: int
-    subtopologies: tuple[Subtopology, ...] = ()
+    subtopologies: tuple[DeclaredSubtopology, ...] = ()
 
 
 class GroupStatus(NamedTuple):
@@ -126,7 +126,7 @@ class TaskMember(NamedTuple):
     instance_id: str | None = None
     rack_id: str | None = None
     client_tags: Mapping[str, str] = MappingProxyType({})
-    target: Tasks = NO_TASKS
-    assigned: Tasks = NO_TASKS
+    target: TaskSets = NO_TASKS
+    assigned: TaskSets = NO_TASKS
     offsets: Mapping[Task, int] = MappingProxyType({})
     end_offsets: Mapping[Task, int] = MappingProxyType({})

@@ -13,7 +13,7 @@ from ottla.coord.consumer.assign import finish
 from ottla.coord.streams.assign import diversity, sticky
 from ottla.coord.streams.assign.built_in import STICKY
 from ottla.coord.streams.assign.draft import StreamsProcess, TaskHolder, TaskQuota
-from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, TaskMember, Tasks
+from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, TaskMember, TaskSets
 from tests.support.task_groups import (
     TaskGroup,
     all_tasks,
@@ -129,13 +129,13 @@ def test_the_most_advanced_member_with_state_on_its_disk_gets_the_task() -> None
     members["p1-0"] = members["p1-0"]._replace(offsets={("0", 0): 90})
     members["p2-0"] = members["p2-0"]._replace(offsets={("0", 0): 100})
     assert owners(assign(STICKY, TaskGroup(members, {"0": subtopology(1, is_stateful=True)}))) == {("0", 0): "p2-0"}
-    members["p0-0"] = members["p0-0"]._replace(target=Tasks(standby={"0": frozenset({0})}))
+    members["p0-0"] = members["p0-0"]._replace(target=TaskSets(standby={"0": frozenset({0})}))
     assert owners(assign(STICKY, TaskGroup(members, {"0": subtopology(1, is_stateful=True)}))) == {("0", 0): "p0-0"}
 
 
 def test_a_warmup_task_becomes_the_active_task() -> None:
     members = threads(1, 1)
-    members["p1-0"] = members["p1-0"]._replace(target=Tasks(warmup={"0": frozenset({0})}))
+    members["p1-0"] = members["p1-0"]._replace(target=TaskSets(warmup={"0": frozenset({0})}))
     assert owners(assign(STICKY, TaskGroup(members, {"0": subtopology(1, is_stateful=True)}))) == {("0", 0): "p1-0"}
 
 
@@ -165,7 +165,7 @@ def test_the_first_tag_counts_more_than_the_second() -> None:
         name: each._replace(client_tags=dict(zip(("cluster", "zone"), places[each.process_id], strict=True)))
         for name, each in threads(1, 1, 1, 1).items()
     }
-    members["p0-0"] = members["p0-0"]._replace(target=Tasks({"0": frozenset({0})}))
+    members["p0-0"] = members["p0-0"]._replace(target=TaskSets({"0": frozenset({0})}))
     one = {"0": subtopology(1, is_stateful=True)}
     assert [name for _, name in standbys(assign(STICKY, TaskGroup(members, one, AssignmentConfigs(1, ("cluster", "zone")))))] == [
         "p3-0"
@@ -209,8 +209,8 @@ def test_a_single_member_has_everything() -> None:
 
 
 def test_tasks_that_no_longer_exist_are_forgotten() -> None:
-    members = {"p0-0": TaskMember("p0", target=Tasks({"gone": frozenset({0}), "0": frozenset({0, 9})}))}
-    assert assign(STICKY, TaskGroup(members, {"0": subtopology(1)}))["p0-0"] == Tasks({"0": frozenset({0})})
+    members = {"p0-0": TaskMember("p0", target=TaskSets({"gone": frozenset({0}), "0": frozenset({0, 9})}))}
+    assert assign(STICKY, TaskGroup(members, {"0": subtopology(1)}))["p0-0"] == TaskSets({"0": frozenset({0})})
 
 
 def _add_anywhere(self: TaskHolder, task: tuple[str, int], *, is_active: bool, is_stateful: bool = True) -> None:

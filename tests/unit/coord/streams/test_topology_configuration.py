@@ -10,16 +10,16 @@ from ottla.coord.consumer.assign import TopicShape
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.streams.topology.configuration import InvalidTopology, configure
 from ottla.coord.streams.topology.creation import creatable
+from ottla.coord.streams.topology.dependencies import is_same, required_topics
 from ottla.coord.streams.topology.endpoints import partitions_of, task_fault
-from ottla.coord.streams.topology.required import is_same, required_topics
 from ottla.coord.streams.values import (
     INCORRECTLY_PARTITIONED_TOPICS,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     ConfiguredTopology,
     CopartitionGroup,
+    DeclaredSubtopology,
     InternalTopic,
-    Subtopology,
     Topology,
 )
 
@@ -32,7 +32,7 @@ def known(**partitions: int) -> KnownTopics:
     return KnownTopics(KnownTopic(name, name.encode().ljust(16, b"\0")[:16], TopicShape(count)) for name, count in names.items())
 
 
-def topology(*subtopologies: Subtopology) -> Topology:
+def topology(*subtopologies: DeclaredSubtopology) -> Topology:
     return Topology(1, subtopologies)
 
 
@@ -42,8 +42,8 @@ def ready(found: ConfiguredTopology | InvalidTopology) -> ConfiguredTopology:
 
 
 WORD_COUNT = topology(
-    Subtopology("0", ("lines",), repartition_sink_topics=("words",)),
-    Subtopology(
+    DeclaredSubtopology("0", ("lines",), repartition_sink_topics=("words",)),
+    DeclaredSubtopology(
         "1", repartition_source_topics=(InternalTopic("words"),), state_changelog_topics=(InternalTopic("counts", 0, 0, COMPACT),)
     ),
 )
@@ -76,7 +76,7 @@ def test_the_creation_of_a_topic_has_its_configs_and_the_default_replication_fac
 
 
 def test_missing_source_topics_are_named_and_nothing_is_created() -> None:
-    sources = topology(Subtopology("0", ("d", "c", "b", "a", "here"), repartition_sink_topics=("words",)))
+    sources = topology(DeclaredSubtopology("0", ("d", "c", "b", "a", "here"), repartition_sink_topics=("words",)))
     found = ready(configure(sources, known(here=1)))
     assert found.subtopologies == {}
     assert found.missing == ()
@@ -95,8 +95,8 @@ def test_an_internal_topic_with_another_partition_count_is_reported(name: str) -
 
 def test_a_repartition_topic_keeps_a_count_of_its_own() -> None:
     given = topology(
-        Subtopology("0", ("lines",), repartition_sink_topics=("words",)),
-        Subtopology(
+        DeclaredSubtopology("0", ("lines",), repartition_sink_topics=("words",)),
+        DeclaredSubtopology(
             "1", repartition_source_topics=(InternalTopic("words", 5, 2),), state_changelog_topics=(InternalTopic("counts"),)
         ),
     )
@@ -107,12 +107,12 @@ def test_a_repartition_topic_keeps_a_count_of_its_own() -> None:
 
 def test_counts_are_derived_through_several_subtopologies_in_any_order() -> None:
     steps = [
-        Subtopology(str(at), repartition_source_topics=(InternalTopic(f"r{at}"),), repartition_sink_topics=(f"r{at + 1}",))
+        DeclaredSubtopology(str(at), repartition_source_topics=(InternalTopic(f"r{at}"),), repartition_sink_topics=(f"r{at + 1}",))
         for at in range(1, 40)
     ]
     ends = (
-        Subtopology("0", ("lines",), repartition_sink_topics=("r1",)),
-        Subtopology("x", repartition_source_topics=(InternalTopic("r40"),)),
+        DeclaredSubtopology("0", ("lines",), repartition_sink_topics=("r1",)),
+        DeclaredSubtopology("x", repartition_source_topics=(InternalTopic("r40"),)),
     )
     for order in (steps, steps[::-1]):
         found = ready(configure(topology(*order, *ends), known(lines=7)))
@@ -122,34 +122,36 @@ def test_counts_are_derived_through_several_subtopologies_in_any_order() -> None
 
 def test_a_repartition_topic_of_two_writers_gets_the_count_of_the_first_in_kafkas_order() -> None:
     given = topology(
-        Subtopology("0", ("few",), repartition_sink_topics=("r",)),
-        Subtopology("1", ("many",), repartition_sink_topics=("r",)),
-        Subtopology("2", repartition_source_topics=(InternalTopic("r"),)),
+        DeclaredSubtopology("0", ("few",), repartition_sink_topics=("r",)),
+        DeclaredSubtopology("1", ("many",), repartition_sink_topics=("r",)),
+        DeclaredSubtopology("2", repartition_source_topics=(InternalTopic("r"),)),
     )
     assert ready(configure(given, known(few=2, many=9))).missing == (InternalTopic("r", 2),)
 
 
 def test_a_subtopology_with_several_sources_has_as_many_tasks_as_the_largest() -> None:
-    found = ready(configure(topology(Subtopology("0", ("few", "many"))), known(few=2, many=9)))
+    found = ready(configure(topology(DeclaredSubtopology("0", ("few", "many"))), known(few=2, many=9)))
     assert found.subtopologies["0"].task_count == 9
 
 
 def test_repartition_topics_get_the_count_of_the_topic_that_they_are_joined_with() -> None:
-    join = Subtopology(
+    join = DeclaredSubtopology(
         "1",
         ("table",),
         repartition_source_topics=(InternalTopic("r"),),
         copartition_groups=(CopartitionGroup((0,), (), (0,)),),
     )
-    found = ready(configure(topology(Subtopology("0", ("lines",), repartition_sink_topics=("r",)), join), known(lines=3, table=8)))
+    found = ready(
+        configure(topology(DeclaredSubtopology("0", ("lines",), repartition_sink_topics=("r",)), join), known(lines=3, table=8))
+    )
     assert found.missing == (InternalTopic("r", 8),)
 
 
 def test_joined_repartition_topics_get_the_largest_count() -> None:
     given = topology(
-        Subtopology("0", ("few",), repartition_sink_topics=("a",)),
-        Subtopology("1", ("many",), repartition_sink_topics=("b",)),
-        Subtopology(
+        DeclaredSubtopology("0", ("few",), repartition_sink_topics=("a",)),
+        DeclaredSubtopology("1", ("many",), repartition_sink_topics=("b",)),
+        DeclaredSubtopology(
             "2",
             repartition_source_topics=(InternalTopic("a"), InternalTopic("b")),
             copartition_groups=(CopartitionGroup((), (), (0, 1)),),
@@ -160,8 +162,8 @@ def test_joined_repartition_topics_get_the_largest_count() -> None:
 
 def test_joined_repartition_topics_get_the_count_that_one_of_them_has_by_itself() -> None:
     given = topology(
-        Subtopology("0", ("many",), repartition_sink_topics=("a", "b")),
-        Subtopology(
+        DeclaredSubtopology("0", ("many",), repartition_sink_topics=("a", "b")),
+        DeclaredSubtopology(
             "2",
             repartition_source_topics=(InternalTopic("a", 4), InternalTopic("b")),
             copartition_groups=(CopartitionGroup((), (), (0, 1)),),
@@ -183,8 +185,8 @@ def test_joined_topics_with_different_counts_are_reported(
 ) -> None:
     group = CopartitionGroup(tuple(range(len(sources))), (), tuple(range(len(repartition))))
     given = topology(
-        Subtopology("0", ("few",), repartition_sink_topics=("q", "r")),
-        Subtopology("1", sources, repartition_source_topics=repartition, copartition_groups=(group,)),
+        DeclaredSubtopology("0", ("few",), repartition_sink_topics=("q", "r")),
+        DeclaredSubtopology("1", sources, repartition_source_topics=repartition, copartition_groups=(group,)),
     )
     found = ready(configure(given, known(few=2, many=9)))
     assert found.problem is not None
@@ -195,9 +197,9 @@ def test_joined_topics_with_different_counts_are_reported(
 
 def test_a_count_of_another_group_does_not_bind_this_one() -> None:
     given = topology(
-        Subtopology("0", ("many",), repartition_sink_topics=("a", "b", "c")),
-        Subtopology("1", repartition_source_topics=(InternalTopic("c", 2),)),
-        Subtopology(
+        DeclaredSubtopology("0", ("many",), repartition_sink_topics=("a", "b", "c")),
+        DeclaredSubtopology("1", repartition_source_topics=(InternalTopic("c", 2),)),
+        DeclaredSubtopology(
             "2",
             repartition_source_topics=(InternalTopic("a"), InternalTopic("b")),
             copartition_groups=(CopartitionGroup((), (), (0, 1)),),
@@ -208,8 +210,8 @@ def test_a_count_of_another_group_does_not_bind_this_one() -> None:
 
 def test_subtopologies_in_a_circle_are_refused() -> None:
     circle = topology(
-        Subtopology("0", repartition_sink_topics=("a",), repartition_source_topics=(InternalTopic("b"),)),
-        Subtopology("1", repartition_sink_topics=("b",), repartition_source_topics=(InternalTopic("a"),)),
+        DeclaredSubtopology("0", repartition_sink_topics=("a",), repartition_source_topics=(InternalTopic("b"),)),
+        DeclaredSubtopology("1", repartition_sink_topics=("b",), repartition_source_topics=(InternalTopic("a"),)),
     )
     found = configure(circle, known())
     assert isinstance(found, InvalidTopology)
@@ -218,20 +220,20 @@ def test_subtopologies_in_a_circle_are_refused() -> None:
 
 def test_a_circle_with_a_source_topic_has_its_partition_count() -> None:
     circle = topology(
-        Subtopology("0", ("lines",), repartition_sink_topics=("a",), repartition_source_topics=(InternalTopic("b"),)),
-        Subtopology("1", repartition_sink_topics=("b",), repartition_source_topics=(InternalTopic("a"),)),
+        DeclaredSubtopology("0", ("lines",), repartition_sink_topics=("a",), repartition_source_topics=(InternalTopic("b"),)),
+        DeclaredSubtopology("1", repartition_sink_topics=("b",), repartition_source_topics=(InternalTopic("a"),)),
     )
     assert ready(configure(circle, known(lines=3))).missing == (InternalTopic("a", 3), InternalTopic("b", 3))
 
 
 def test_a_repartition_topic_that_nothing_writes_is_refused() -> None:
-    found = configure(topology(Subtopology("0", repartition_source_topics=(InternalTopic("r"),))), known())
+    found = configure(topology(DeclaredSubtopology("0", repartition_source_topics=(InternalTopic("r"),))), known())
     assert isinstance(found, InvalidTopology)
     assert "no subtopology writes it" in found.message
 
 
 def test_a_subtopology_without_source_topics_is_refused() -> None:
-    found = configure(topology(Subtopology("0", state_changelog_topics=(InternalTopic("c"),))), known())
+    found = configure(topology(DeclaredSubtopology("0", state_changelog_topics=(InternalTopic("c"),))), known())
     assert isinstance(found, InvalidTopology)
     assert "no source topics" in found.message
 
@@ -243,7 +245,7 @@ def test_a_topology_without_subtopologies_has_no_tasks() -> None:
 
 
 def test_tasks_read_the_partitions_that_their_topics_have() -> None:
-    found = ready(configure(topology(Subtopology("0", ("few", "many"))), known(few=2, many=4)))
+    found = ready(configure(topology(DeclaredSubtopology("0", ("few", "many"))), known(few=2, many=4)))
     topics = known(few=2, many=4)
     tasks = {"0": frozenset({0, 3}), "unknown": frozenset({0})}
     assert [(each.topic, each.partitions) for each in partitions_of(tasks, found, topics)] == [("few", [0]), ("many", [0, 3])]
@@ -251,7 +253,7 @@ def test_tasks_read_the_partitions_that_their_topics_have() -> None:
 
 
 def test_tasks_that_do_not_exist_are_named() -> None:
-    found = ready(configure(topology(Subtopology("0", ("few",))), known(few=2)))
+    found = ready(configure(topology(DeclaredSubtopology("0", ("few",))), known(few=2)))
     assert task_fault({"0": frozenset({0, 1})}, found) is None
     assert task_fault({"0": frozenset({1, 2})}, found) == "Task 2 of subtopology 0 does not exist: it has 2 tasks."
     assert task_fault({"0": frozenset({-1})}, found) is not None
@@ -283,7 +285,7 @@ def topologies(draw: st.DrawFn) -> Topology:
         repartition = tuple(InternalTopic(name, draw(st.sampled_from([0, 0, 2, 5]))) for name in read)
         joined = CopartitionGroup(tuple(range(len(sources))), (), tuple(range(len(repartition))))
         made.append(
-            Subtopology(
+            DeclaredSubtopology(
                 str(number),
                 sources,
                 state_changelog_topics=(InternalTopic(f"c{number}"),) if draw(st.booleans()) else (),

@@ -17,10 +17,10 @@ from ottla.coord.streams.topology.request import (
     parse,
     topology_fault,
 )
-from ottla.coord.streams.values import CopartitionGroup, InternalTopic, Subtopology, Topology
+from ottla.coord.streams.values import CopartitionGroup, DeclaredSubtopology, InternalTopic, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest as Request
 
-GOOD = Subtopology(
+GOOD = DeclaredSubtopology(
     "0",
     ("lines", "more"),
     state_changelog_topics=(InternalTopic("counts", 0, 0, (("cleanup.policy", "compact"),)),),
@@ -94,7 +94,7 @@ def test_a_negative_epoch_is_refused() -> None:
 @pytest.mark.parametrize(
     "topology",
     [
-        Topology(0, tuple(Subtopology(str(number)) for number in range(MOST_SUBTOPOLOGIES + 1))),
+        Topology(0, tuple(DeclaredSubtopology(str(number)) for number in range(MOST_SUBTOPOLOGIES + 1))),
         Topology(0, (GOOD._replace(source_topics=("t",) * MOST_TOPICS),)),
         Topology(0, (GOOD._replace(copartition_groups=(CopartitionGroup((0,) * (MOST_COPARTITIONED + 1)),)),)),
         Topology(0, (GOOD._replace(copartition_groups=(CopartitionGroup(),) * (MOST_COPARTITIONED + 1)),)),

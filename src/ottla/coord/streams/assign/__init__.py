@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from ottla.coord.streams.values import AssignmentConfigs, ConfiguredSubtopology, TaskMember, Tasks
+from ottla.coord.streams.values import AssignmentConfigs, ConfiguredSubtopology, TaskMember, TaskSets
 from ottla.ports import Pauses
 
 STEPS_BETWEEN_PAUSES: Final = 200
@@ -22,7 +22,7 @@ class TaskAssignor(Protocol):
 
     def assign_slowly(
         self, members: Mapping[str, TaskMember], topology: Mapping[str, ConfiguredSubtopology], configs: AssignmentConfigs
-    ) -> Pauses[Mapping[str, Tasks]]:
+    ) -> Pauses[Mapping[str, TaskSets]]:
         """Return the target assignment of every member, by its id, and pause between parts of the work.
 
         Every task is active on one member. Processes have it as a standby task at most once, and not beside the active task. Equal

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heapreplace
 
 from ottla.coord.streams.assign import STEPS_BETWEEN_PAUSES
-from ottla.coord.streams.values import NO_TASK_IDS, Task, TaskIds, TaskMember, Tasks
+from ottla.coord.streams.values import NO_TASK_IDS, Task, TaskIds, TaskMember, TaskSets
 from ottla.ports import Pauses
 
 
@@ -118,12 +118,12 @@ class TaskDraft:
             holder.standby = {name: set(numbers) for name, numbers in self._members[member_id].target.standby.items()}
             yield None
 
-    def result(self) -> Pauses[dict[str, Tasks]]:
+    def result(self) -> Pauses[dict[str, TaskSets]]:
         """Return the tasks of all members. A member with unchanged tasks has the same object as in `target`."""
-        assigned: dict[str, Tasks] = {}
+        assigned: dict[str, TaskSets] = {}
         for count, (member_id, member) in enumerate(self._members.items()):
             holder = self.holders[member_id]
-            tasks = Tasks(_frozen(holder.active), _frozen(holder.standby))
+            tasks = TaskSets(_frozen(holder.active), _frozen(holder.standby))
             assigned[member_id] = member.target if tasks == member.target else tasks
             if count % STEPS_BETWEEN_PAUSES == 0:
                 yield None

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from ottla.coord.streams.assign import STEPS_BETWEEN_PAUSES
 from ottla.coord.streams.assign.diversity import DiverseProcesses, tag_values
 from ottla.coord.streams.assign.draft import StreamsProcess, TaskDraft, TaskHolder, TaskQuota
-from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, ConfiguredSubtopology, Task, TaskIds, TaskMember, Tasks
+from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, ConfiguredSubtopology, Task, TaskIds, TaskMember, TaskSets
 from ottla.ports import Pauses
 
 log = logging.getLogger("ottla.coord")
@@ -34,7 +34,7 @@ class StickyTaskAssignor:
 
     def assign_slowly(
         self, members: Mapping[str, TaskMember], topology: Mapping[str, ConfiguredSubtopology], configs: AssignmentConfigs
-    ) -> Pauses[Mapping[str, Tasks]]:
+    ) -> Pauses[Mapping[str, TaskSets]]:
         """Return the target assignment, as `TaskAssignor` requires."""
         if not members:
             return {}

@@ -20,9 +20,9 @@ from ottla.coord.streams.topology.statuses import incorrectly_partitioned, missi
 from ottla.coord.streams.values import (
     ConfiguredSubtopology,
     ConfiguredTopology,
+    DeclaredSubtopology,
     GroupStatus,
     InternalTopic,
-    Subtopology,
     Topology,
 )
 
@@ -113,14 +113,14 @@ class _Configuration:
                     heappush(visits, (turn + (reader <= position), reader))
         self._check_repartition_topics(sources)
 
-    def _decide_sinks(self, subtopology: Subtopology) -> list[str]:
+    def _decide_sinks(self, subtopology: DeclaredSubtopology) -> list[str]:
         """Decide the counts of the repartition topics that a subtopology writes, and return their names."""
         count = self._largest_source(subtopology)
         news = [name for name in dict.fromkeys(subtopology.repartition_sink_topics) if name not in self._counts]
         self._counts.update(dict.fromkeys(news, count))
         return news
 
-    def _largest_source(self, subtopology: Subtopology) -> int:
+    def _largest_source(self, subtopology: DeclaredSubtopology) -> int:
         """Return the largest known partition count of the topics that a subtopology reads; 0 if none is known."""
         known = [self._existing(name) or 0 for name in subtopology.source_topics]
         known += [self._counts.get(topic.name, 0) for topic in subtopology.repartition_source_topics]
@@ -168,12 +168,12 @@ class _Configuration:
                 raise _Rejected(InvalidTopology(f"Subtopology {each.subtopology_id} has no source topics."))
             self._counts.update((topic.name, count) for topic in each.state_changelog_topics)
 
-    def _task_count(self, subtopology: Subtopology) -> int:
+    def _task_count(self, subtopology: DeclaredSubtopology) -> int:
         """Return the number of a subtopology's tasks: the largest partition count of the topics that it reads."""
         names = (*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics))
         return max((self._count(name) or 0 for name in names), default=0)
 
-    def _configured(self, subtopology: Subtopology) -> ConfiguredSubtopology:
+    def _configured(self, subtopology: DeclaredSubtopology) -> ConfiguredSubtopology:
         return ConfiguredSubtopology(
             self._task_count(subtopology),
             tuple(sorted(set(subtopology.source_topics))),
@@ -199,7 +199,7 @@ class _Configuration:
         return tuple(wanted[name] for name in sorted(wanted) if self._existing(name) is None)
 
 
-def _in_java_order(subtopologies: tuple[Subtopology, ...]) -> list[Subtopology]:
+def _in_java_order(subtopologies: tuple[DeclaredSubtopology, ...]) -> list[DeclaredSubtopology]:
     """Return subtopologies in the order of Java's hash tables, in which Kafka decides partition counts.
 
     The order matters only if a repartition topic is written by several subtopologies, or read beside other topics.

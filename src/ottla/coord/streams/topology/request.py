@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final
 
 from ottla.coord.streams.topology.statuses import some_of
-from ottla.coord.streams.values import CopartitionGroup, InternalTopic, Subtopology, Topology
+from ottla.coord.streams.values import CopartitionGroup, DeclaredSubtopology, InternalTopic, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 MOST_SUBTOPOLOGIES: Final = 1_000
@@ -29,8 +29,8 @@ def parse(sent: StreamsGroupHeartbeatRequest.Topology) -> Topology:
     return Topology(sent.epoch, tuple(map(_subtopology, sent.subtopologies)))
 
 
-def _subtopology(sent: StreamsGroupHeartbeatRequest.Subtopology) -> Subtopology:
-    return Subtopology(
+def _subtopology(sent: StreamsGroupHeartbeatRequest.Subtopology) -> DeclaredSubtopology:
+    return DeclaredSubtopology(
         subtopology_id=sent.subtopology_id,
         source_topics=tuple(sent.source_topics),
         source_topic_regex=tuple(sent.source_topic_regex),
@@ -54,14 +54,14 @@ def named_topics(topology: Topology) -> list[str]:
     return list(dict.fromkeys(chain.from_iterable(map(_names, topology.subtopologies))))
 
 
-def _names(subtopology: Subtopology) -> Iterator[str]:
+def _names(subtopology: DeclaredSubtopology) -> Iterator[str]:
     yield from subtopology.source_topics
     yield from subtopology.repartition_sink_topics
     for topic in _internal_topics(subtopology):
         yield topic.name
 
 
-def _internal_topics(subtopology: Subtopology) -> Iterable[InternalTopic]:
+def _internal_topics(subtopology: DeclaredSubtopology) -> Iterable[InternalTopic]:
     return chain(subtopology.repartition_source_topics, subtopology.state_changelog_topics)
 
 
@@ -116,12 +116,12 @@ def _excess(topology: Topology) -> str | None:
     return None
 
 
-def _topic_count(subtopology: Subtopology) -> int:
+def _topic_count(subtopology: DeclaredSubtopology) -> int:
     internal = len(subtopology.repartition_source_topics) + len(subtopology.state_changelog_topics)
     return internal + len(subtopology.source_topics) + len(subtopology.repartition_sink_topics)
 
 
-def _fault(subtopology: Subtopology) -> str | None:
+def _fault(subtopology: DeclaredSubtopology) -> str | None:
     name = _shortened(subtopology.subtopology_id)
     for topic in subtopology.state_changelog_topics:
         if topic.partitions:
@@ -141,11 +141,10 @@ def _fault(subtopology: Subtopology) -> str | None:
     return None
 
 
-def _is_outside(group: CopartitionGroup, subtopology: Subtopology) -> bool:
+def _is_outside(group: CopartitionGroup, subtopology: DeclaredSubtopology) -> bool:
     """Return whether a co-partition group has an index beyond the list to which it refers."""
-    return (
-        _exceeds(group.source_topics, len(subtopology.source_topics))
-        or _exceeds(group.repartition_source_topics, len(subtopology.repartition_source_topics))
+    return _exceeds(group.source_topics, len(subtopology.source_topics)) or _exceeds(
+        group.repartition_source_topics, len(subtopology.repartition_source_topics)
     )
 
 
