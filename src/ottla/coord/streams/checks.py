@@ -82,7 +82,7 @@ def _joining_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
         return _invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
     for name, tasks in (("Active", body.active_tasks), ("Standby", body.standby_tasks), ("Warmup", body.warmup_tasks)):
         if tasks is None or tasks:
-            return _invalid(f"{name}TaskSets must be empty when (re-)joining: send an empty list.")
+            return _invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
     if body.topology is None:
         return _invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
     fault = topology_fault(parse(body.topology))
