@@ -21,25 +21,30 @@ FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {
     "producer": "BlockingProducer[Key_contra, Value_contra]",
     "consumer": "BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co]",
+    "share_consumer": "BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co, Value_co]",
     "admin": "BlockingClient[AsyncAdmin]",
 }
+FOLDERS = {"share_consumer": "share"}
+"""The folder of a client's modules, if its name is not that of the client."""
 BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 TAKING = {"poll", "_next_columns", "_next_batches"}
 """Methods that take records out of the buffer, where they return if an interrupt keeps them from the caller."""
 SERVING = {"poll", "_next_cursors", "_next_columns", "_next_batches"}
 """Methods that wait for records. Meanwhile, their thread runs what is handed over to users' threads."""
-DIRECT = {"subscription"}
+DIRECT = {"subscription", "acknowledge"}
 """Methods that every thread may call, the background thread too."""
 INTERNAL = {"_confirm"}
 """Methods that other clients call."""
-LISTENERS = {"on_assigned", "on_revoked", "on_lost", "on_commit"}
+LISTENERS = {"on_assigned", "on_revoked", "on_lost", "on_commit", "on_acknowledged"}
 THREADS = {
     "producer": "Several threads may share a producer.",
     "consumer": "Listeners run on a thread of their own, and may commit, seek and ask for positions.\n"
     "    Apart from them, only one thread may use a consumer at a time.",
+    "share_consumer": "`on_acknowledged` runs on a thread of its own. Every thread may call `acknowledge` and `wakeup`.\n"
+    "    Apart from them, only one thread may use a share consumer at a time.",
 }
-OF_THE_MODULE = {"consumer": "Partition"}
+OF_THE_MODULE = {"consumer": "Partition", "share_consumer": "AcknowledgementCallback"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",
@@ -50,6 +55,7 @@ WORDS = {
     r"\bawait ": "",
     r"(?<= with )Async": "",
     r", functions or coroutine functions,": "",
+    r", a function or a coroutine function,": "",
 }
 HEAD = '''"""The blocking {0}. Written by `tools/blocking.py`: change {1}, not this file."""
 
@@ -61,8 +67,16 @@ FIX = ["check", "--fix-only", "--select"]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def folder(kind: str) -> Path:
+    return FOLDER / FOLDERS.get(kind, kind)
+
+
 def place(kind: str) -> Path:
-    return FOLDER / kind / f"{kind}.py"
+    return folder(kind) / f"{kind}.py"
+
+
+def class_name(kind: str) -> str:
+    return kind.title().replace("_", "")
 
 
 class Part(NamedTuple):
@@ -82,12 +96,12 @@ def _part(path: Path, name: str) -> Part:
 
 def _parts(kind: str) -> list[Part]:
     """Return the class of an asynchronous client, and then its base classes in the same folder."""
-    client = _part(FOLDER / kind / f"async_{kind}.py", f"Async{kind.title()}")
+    client = _part(folder(kind) / f"async_{kind}.py", f"Async{class_name(kind)}")
     bases = [base.id for base in client.client.bases if isinstance(base, ast.Name)]
     modules = {name.name: str(node.module) for node in client.tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
-    folder = f"ottla.net.client.{kind}."
-    own = [base for base in bases if modules[base].startswith(folder)]
-    return [client, *(_part(FOLDER / kind / f"{modules[base].removeprefix(folder)}.py", base) for base in own)]
+    package = f"ottla.net.client.{folder(kind).name}."
+    own = [base for base in bases if modules[base].startswith(package)]
+    return [client, *(_part(folder(kind) / f"{modules[base].removeprefix(package)}.py", base) for base in own)]
 
 
 def page(kind: str) -> str:
@@ -102,16 +116,18 @@ def page(kind: str) -> str:
         imports += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.Import | ast.ImportFrom)][1:]
         only_typed += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.If)]
         methods += [_method(part.lines, one, kind) for one in part.client.body if isinstance(one, Function) and one.name not in own]
-    imports += [f"from ottla.net.client.{kind}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")]
+    imports += [
+        f"from ottla.net.client.{folder(kind).name}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")
+    ]
     imports += [f"from {BASES[base].__module__} import {base}", "from ottla.net.client.consumer.listeners import on_thread"]
     docstring = "\n".join(_lines(parts[0].lines, client.body[0]))
     if kind in THREADS:
         docstring = docstring[: docstring.rindex('"""')].rstrip() + f'\n\n    {THREADS[kind]}\n    """'
     made = [
-        HEAD.format(kind, SOURCES_OF.get(kind, f"`async_{kind}.py`")),
+        HEAD.format(kind.replace("_", " "), SOURCES_OF.get(kind, f"`async_{kind}.py`")),
         *dict.fromkeys(imports),
         *only_typed,
-        f"class {kind.title()}({KINDS[kind]}):",
+        f"class {class_name(kind)}({KINDS[kind]}):",
         docstring,
         *methods,
     ]
@@ -136,8 +152,9 @@ def _method(lines: list[str], node: Function, kind: str) -> str:
     call = f"self._async.{node.name}({', '.join(passed)})"
     later = f"lambda: {call}" if passed else f"self._async.{node.name}"
     if node.name == "__init__":
-        made = f"Async{kind.title()}[Any, Any]" if kind in THREADS else f"Async{kind.title()}"
-        body = f"made: {made} = Async{kind.title()}({', '.join(passed)})\n" + f'        super().__init__(made, "{kind}")'
+        made = f"Async{class_name(kind)}[Any, Any]" if kind in THREADS else f"Async{class_name(kind)}"
+        body = f"made: {made} = Async{class_name(kind)}({', '.join(passed)})\n"
+        body += f'        super().__init__(made, "{kind.replace("_", "-")}")'
     elif node.name == "close":
         body = f"self._end({later})"
     elif isinstance(node, ast.AsyncFunctionDef):

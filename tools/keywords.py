@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 
 import ottla
 from ottla.broker.settings import BrokerSettings
-from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings
+from ottla.client.settings.clients import AdminSettings, ClientSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
 from ottla.client.settings.declaration import OneOf
 
 SOURCE = Path(__file__).parents[1] / "src/ottla"
 PYTHON_TYPES = {"boolean": "bool", "int": "int", "long": "int", "short": "int", "double": "float"}
 SERVERS = "bootstrap_servers"
-"""The first positional argument of every client but a consumer, whose positional arguments are topics."""
+"""The first positional argument of every client but consumers, whose positional arguments are topics."""
 
 HEAD = '''"""{} Written by `tools/keywords.py`: change the declarations, not this file."""
 
@@ -46,9 +47,9 @@ def client_page() -> str:
     common = {field.name: field for field in fields(ClientSettings)}
     own = {
         kind: {field.name: field for field in fields(kind) if field.name not in common}
-        for kind in (ProducerSettings, ConsumerSettings, AdminSettings)
+        for kind in (ProducerSettings, ConsumerSettings, ShareConsumerSettings, AdminSettings)
     }
-    own[ConsumerSettings][SERVERS] = common.pop(SERVERS)
+    own[ConsumerSettings][SERVERS] = own[ShareConsumerSettings][SERVERS] = common.pop(SERVERS)
     formats = {
         kind: {name: declared.pop(name) for name in list(declared) if name.endswith(("_serializer", "_deserializer"))}
         for kind, declared in own.items()
@@ -64,7 +65,8 @@ def client_page() -> str:
     lines += _class("ClientKeywords", "TypedDict", "Settings of every client.", map(_client_setting, common.values()))
     for kind, declared in own.items():
         name = kind.__name__.removesuffix("Settings")
-        sentence = f"Settings of {'an' if name == 'Admin' else 'a'} {name.lower()}."
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
+        sentence = f"Settings of {'an' if name == 'Admin' else 'a'} {words}."
         options = f"{name}Options" if formats[kind] else f"{name}Keywords"
         lines += _class(options, "ClientKeywords", sentence, map(_client_setting, declared.values()))
         if formats[kind]:

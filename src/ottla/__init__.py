@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ottla.client.connection.metadata import PartitionInfo, TopicInfo
     from ottla.client.consumer.assignors import MemberSubscription, PartitionAssignor
     from ottla.client.errors import (
+        AcknowledgeFailed,
         AuthenticationFailed,
         BrokerError,
         Closed,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     )
     from ottla.client.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
     from ottla.client.metrics.registry import Metric, MetricsSnapshot
+    from ottla.client.share.acknowledgements import AcknowledgeType
     from ottla.client.types import (
         ConsumerGroupMetadata,
         ConsumerRecord,
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
     from ottla.net.client.producer.async_producer import AsyncProducer
     from ottla.net.client.producer.delivery import Delivery
     from ottla.net.client.producer.producer import Producer
+    from ottla.net.client.share.async_share_consumer import AsyncShareConsumer
+    from ottla.net.client.share.share_consumer import ShareConsumer
     from ottla.net.process.embedded_broker import Broker
     from ottla.net.server.exception_boundary import BrokerFailed
     from ottla.net.server.listeners import CannotListen
@@ -90,6 +94,8 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
+    "AcknowledgeFailed",
+    "AcknowledgeType",
     "AclRule",
     "AclRuleFilter",
     "ActiveProducer",
@@ -97,6 +103,7 @@ __all__ = [
     "AsyncAdmin",
     "AsyncConsumer",
     "AsyncProducer",
+    "AsyncShareConsumer",
     "AuthenticationFailed",
     "Broker",
     "BrokerError",
@@ -163,6 +170,7 @@ __all__ = [
     "Results",
     "SerializationFailed",
     "SettingError",
+    "ShareConsumer",
     "ShareOffset",
     "StreamsTasks",
     "SubscriptionPattern",
@@ -189,7 +197,7 @@ _HOMES = {
     "ottla.client.admin.acls": "AclRuleFilter AclRule",
     "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsTasks Subtopology",
     "ottla.client.admin.topics": "ConfigAlteration ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
-    "ottla.client.errors": "AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
+    "ottla.client.errors": "AcknowledgeFailed AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "
     "TransactionAbortable TransactionError TransactionFailed UnknownTopic WokenUp",
     "ottla.client.admin.client_metrics": "PushingClient",
@@ -215,6 +223,9 @@ _HOMES = {
     "ottla.net.client.consumer.consumer": "Consumer",
     "ottla.net.client.producer.delivery": "Delivery",
     "ottla.net.client.producer.producer": "Producer",
+    "ottla.client.share.acknowledgements": "AcknowledgeType",
+    "ottla.net.client.share.async_share_consumer": "AsyncShareConsumer",
+    "ottla.net.client.share.share_consumer": "ShareConsumer",
     "ottla.net.startup.data_directory": "DataDirectoryError",
     "ottla.net.server.exception_boundary": "BrokerFailed",
     "ottla.schemas.registry_values": "RegistryDeserializer RegistrySerializer",

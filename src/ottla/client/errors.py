@@ -12,6 +12,7 @@
     ├── NotSupported            the broker is too old, or too new, for a request
     ├── SettingError            a setting is unknown or has a wrong value (also a ValueError)
     ├── CommitFailed            the group has assigned the partitions to other members
+    ├── AcknowledgeFailed       commit() of a share consumer: leaders refused acknowledgements of records
     ├── WokenUp                 wakeup() ended the wait of a consumer
     ├── SerializationFailed     send(): a serializer refused a key or a value
     ├── DeserializationFailed   a deserializer cannot read the key or the value of a fetched record
@@ -27,6 +28,7 @@ The module depends on the error table of `ottla.wire.errors` and on records, not
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from ottla.errors import UNKNOWN_SERVER_ERROR, KafkaError, SettingError
@@ -35,6 +37,7 @@ from ottla.wire import errors as table
 
 __all__ = [
     "UNKNOWN_SERVER_ERROR",
+    "AcknowledgeFailed",
     "AuthenticationFailed",
     "BrokerError",
     "Closed",
@@ -133,6 +136,21 @@ class CommitFailed(KafkaError):
     """Raised if offsets were not committed because the group has assigned the partitions to other members."""
 
 
+class AcknowledgeFailed(KafkaError):
+    """Raised if leaders refused acknowledgements of a share consumer, whose records the group may deliver again.
+
+    `errors` maps each partition, as (topic, partition), to its first error.
+    """
+
+    def __init__(self, errors: Mapping[tuple[str, int], KafkaError]) -> None:
+        first = next(iter(errors.values()))
+        count = f" (and those of {len(errors) - 1} more partitions)" if len(errors) > 1 else ""
+        super().__init__(f"Acknowledgements were refused{count}, and the group may deliver their records again. {first}")
+        self.errors = dict(errors)
+        self.__cause__ = first
+        self.code = first.code
+
+
 class SerializationFailed(KafkaError):
     """Raised by `send` if a serializer refused a key or a value. The record was not queued, and no other record is affected.
 
@@ -155,17 +173,27 @@ class DeserializationFailed(KafkaError):
     """
 
     def __init__(
-        self, record: ConsumerRecord, field: str, cause: BaseException, reader: str | None = None, *, is_dead_letter: bool = False
+        self,
+        record: ConsumerRecord,
+        field: str,
+        cause: BaseException,
+        reader: str | None = None,
+        *,
+        is_dead_letter: bool = False,
+        is_shared: bool = False,
     ) -> None:
         """Create the error of a record. `reader` names what cannot read its `field`, by default a deserializer.
 
-        With `is_dead_letter`, the record is in the dead-letter topic of the consumer, which copies it to no other.
+        With `is_dead_letter`, the record is in the dead-letter topic of the consumer, which copies it to no other. With
+        `is_shared`, a share group has delivered the record.
         """
         where, self._reader = f"{record.topic}-{record.partition}", reader or f"{field}_deserializer"
         instead = "on_bad_record copies no record of the dead-letter topic itself" if is_dead_letter else "or set on_bad_record"
+        advice = f"seek() to offset {record.offset + 1} to read on{';' if is_dead_letter else ','} {instead}"
+        if is_shared:
+            advice = "the record was released, so that the group delivers it again; on_bad_record='skip' rejects such records"
         super().__init__(
-            f"The {field} at offset {record.offset} of {where} cannot be read by {self._reader} ({_clause(cause)}): "
-            f"seek() to offset {record.offset + 1} to read on{';' if is_dead_letter else ','} {instead}."
+            f"The {field} at offset {record.offset} of {where} cannot be read by {self._reader} ({_clause(cause)}): {advice}."
         )
         self.__cause__ = cause  # no other attribute has it: it is not pickled, because not all exceptions can be unpickled
         self.topic, self.partition, self.offset = record.topic, record.partition, record.offset
@@ -176,6 +204,10 @@ class DeserializationFailed(KafkaError):
         """Return this error for a consumer that reads the topic of its own dead letters."""
         cause = cast(BaseException, self.__cause__)
         return DeserializationFailed(self.record, self.field, cause, self._reader, is_dead_letter=True)
+
+    def of_share_group(self) -> DeserializationFailed:
+        """Return this error for a share consumer, which has released the record."""
+        return DeserializationFailed(self.record, self.field, cast(BaseException, self.__cause__), self._reader, is_shared=True)
 
 
 def _clause(cause: BaseException) -> str:

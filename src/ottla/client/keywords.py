@@ -224,5 +224,51 @@ class ConsumerKeywords(ConsumerOptions, total=False):
     """The function that reads values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
 
 
+class ShareConsumerOptions(ClientKeywords, total=False):
+    """Settings of a share consumer."""
+
+    on_statistics: Callable[[MetricsSnapshot], Awaitable[None] | None] | None
+    """A function that gets the client's metrics at intervals, on the thread that polls or flushes, or on the event loop."""
+    statistics_interval_ms: int
+    """The interval of on_statistics."""
+    group_id: str | None
+    """The share group whose members take turns at the topics' records."""
+    share_acknowledgement_mode: Literal["implicit", "explicit"]
+    """implicit accepts records once the next ones are requested; explicit requires acknowledge() for each record."""
+    share_acquire_mode: Literal["batch_optimized", "record_limit"]
+    """batch_optimized acquires whole batches; record_limit at most max_poll_records, from one broker at a time (KIP-1206)."""
+    client_rack: str | None
+    """The rack of this client, which the coordinator shows."""
+    check_crcs: bool
+    """Verify the checksum of each batch."""
+    fetch_min_bytes: int
+    """The amount of data that a broker gathers before it answers a fetch."""
+    fetch_max_bytes: int
+    """The maximum size of a fetch response."""
+    fetch_max_wait_ms: int
+    """The time that a broker waits for fetch_min_bytes."""
+    max_poll_records: int
+    """The maximum number of records that poll() returns."""
+    max_poll_interval_ms: int
+    """The time between polls after which the member leaves the group."""
+    allow_auto_create_topics: bool
+    """Allow brokers to create subscribed topics that do not exist."""
+    on_bad_record: Literal["raise", "skip"]
+    """The effect of a record that cannot be deserialized or decoded: raise, which also releases it, or skip, which rejects it."""
+    interceptors: Iterable[ConsumerInterceptor]
+    """Objects that see and may replace records before the user gets them: on_consume."""
+    bootstrap_servers: Servers
+    """The brokers to contact first, as host:port; several as a list, or separated by commas."""
+
+
+class ShareConsumerKeywords(ShareConsumerOptions, total=False):
+    """Settings of a share consumer, with the formats of keys and values."""
+
+    key_deserializer: FormatName | Deserialize | None
+    """The function that reads keys, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+    value_deserializer: FormatName | Deserialize | None
+    """The function that reads values, or one of bytes, str, bool, int16, int32, int64, float32, float64, uuid, json."""
+
+
 class AdminKeywords(ClientKeywords, total=False):
     """Settings of an admin."""

@@ -117,6 +117,11 @@ class CompiledConsumerRecord(CompiledRecord):
     def partition(self):
         return self.source[1]
 
+    @property
+    def delivery_count(self):
+        """Return how often a share group has delivered the record, with this time; None for a record of a plain consumer."""
+        return getattr(self.source, "delivery_count", None)
+
     def _replace(self, **fields):
         return type(self)(**{**self._asdict(), "where": self.source, **fields})
 

@@ -34,13 +34,15 @@ class OpenedPart(NamedTuple):
     rest: Chunk | None
 
 
-def _open_part(chunk: Chunk, *, one_by_one: bool, joined: bool) -> OpenedPart:
+def open_part(chunk: Chunk, *, one_by_one: bool, joined: bool) -> OpenedPart:
     """Return the first records of a chunk as columns, and the rest of the chunk.
 
     All records are returned if they fit in memory and are undamaged. `one_by_one` skips the attempt to decode them together.
     `joined` joins the runs of batches, as `open_batches` does. Raises `BrokerError` (CORRUPT_MESSAGE) if the first batch cannot be
     decoded. A damaged batch after it stays in the rest.
     """
+    if chunk.opened:
+        return OpenedPart([left for columns in chunk.opened if len(left := _from_offset(columns, chunk.from_offset))], None)
     if not one_by_one:
         left_bytes, opened = TOGETHER_BYTES, []
         try:
@@ -84,6 +86,10 @@ def _from(chunk: Chunk, index: int, position: int, header: BatchHeader) -> Chunk
 def _new_bytes(columns: Columns) -> int:
     """Return the number of decompressed bytes in `columns`, without uncompressed batches, which are views of fetched bytes."""
     return sum(len(run.data) for run in columns.runs if run.header.codec)
+
+
+def _from_offset(columns: Columns, start: int) -> Columns:
+    return columns.slice(bisect_left(columns.offsets, start), len(columns))
 
 
 def _before(columns: Columns, end: int) -> Columns:
@@ -140,7 +146,7 @@ class Cursor:
         return self._whole or (self._iterator is not None and self._iterator.taken >= self._iterator.end)
 
     def _open_columns(self, *, joined: bool) -> list[Columns]:
-        part = _open_part(self._chunk, one_by_one=self._one_by_one, joined=joined)
+        part = open_part(self._chunk, one_by_one=self._one_by_one, joined=joined)
         if part.rest is not None and not self._dropped:
             self._rest, self._one_by_one, self._stop = part.rest, True, part.rest.from_offset
         return part.columns

@@ -10,10 +10,12 @@ from ottla.client.consumer.fetcher import Chunk
 from ottla.client.consumer.intercepting_cursor import InterceptingCursor
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.serializers import RecordDeserializer
-from ottla.client.settings.clients import ConsumerSettings
+from ottla.client.settings.clients import ConsumerSettings, ShareConsumerSettings
 
 
-def cursor_opener(settings: ConsumerSettings, interceptors: ConsumerInterceptors) -> Callable[[Chunk], Cursor]:
+def cursor_opener(
+    settings: ConsumerSettings | ShareConsumerSettings, interceptors: ConsumerInterceptors
+) -> Callable[[Chunk], Cursor]:
     """Return the function that opens the chunks of a consumer with these settings."""
     if not (settings.deserializes or settings.interceptors):
         return Cursor

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -26,6 +26,7 @@ from ottla.client.consumer.fetch_requests import (
 from ottla.client.consumer.visible_batches import visible
 from ottla.client.errors import KafkaError, broker_error
 from ottla.client.types import EARLIEST_TIMESTAMP, TopicPartition
+from ottla.records.batches.columns import Columns
 from ottla.records.batches.header import BadBatch
 from ottla.wire import errors as codes
 from ottla.wire.api.fetch import FetchRequest, FetchResponse
@@ -43,7 +44,7 @@ UNREADABLE_07 = "No message begins at this position, or it is damaged: seek to t
 class Chunk(NamedTuple):
     """Fetched whole batches of one partition, up to the offset `next_offset`. They can begin before the requested `from_offset`.
 
-    `record_count` is the number of records in all of these batches.
+    `record_count` is the number of records in all of these batches. `opened` are the records, if they are decoded already.
     """
 
     where: TopicPartition
@@ -51,6 +52,7 @@ class Chunk(NamedTuple):
     from_offset: int
     next_offset: int
     record_count: int = 0
+    opened: Sequence[Columns] = ()
 
 
 @dataclass(slots=True)

@@ -197,16 +197,16 @@ class GroupMetrics:
 class PollMetrics:
     """The metrics of a consumer's calls in `registry`: how often records are requested, and how long calls wait for them."""
 
-    def __init__(self, registry: MetricsRegistry) -> None:
+    def __init__(self, registry: MetricsRegistry, group: str = GROUP) -> None:
         new = registry.samples
-        self._between = new(GROUP, extreme_names("time-between-poll"))
-        self._idle = new(GROUP, {"poll-idle-ratio-avg": AVERAGE})
-        self._commits = new(GROUP, {"commit-sync-time-ns-total": TOTAL})
-        self._committed = new(GROUP, {"committed-time-ns-total": TOTAL})
+        self._between = new(group, extreme_names("time-between-poll"))
+        self._idle = new(group, {"poll-idle-ratio-avg": AVERAGE})
+        self._commits = new(GROUP, {"commit-sync-time-ns-total": TOTAL} if group == GROUP else {})
+        self._committed = new(GROUP, {"committed-time-ns-total": TOTAL} if group == GROUP else {})
         self._begun_ms: float | None = None
         self._waited_ms: float = 0
         registry.gauge(
-            GROUP, "last-poll-seconds-ago", lambda now_ms: nan if self._begun_ms is None else (now_ms - self._begun_ms) / 1000
+            group, "last-poll-seconds-ago", lambda now_ms: nan if self._begun_ms is None else (now_ms - self._begun_ms) / 1000
         )
 
     def begin(self, now_ms: float) -> None:

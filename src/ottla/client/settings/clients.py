@@ -45,8 +45,14 @@ IDEMPOTENCE, ZSTD_SINCE = "0.11.0", "2.1"
 LONG_SESSIONS, LONGEST_SESSION_MS = "0.10.1", 30_000
 """The release before which brokers accept only short session timeouts, and their longest session timeout in ms."""
 
+SHARE_GROUPS = "4.1"
+"""The first release with share groups for all (KIP-932)."""
+
 RAISE, SKIP = "raise", "skip"
 """The values of on_bad_record that are not names of topics."""
+
+IMPLICIT, EXPLICIT = "implicit", "explicit"
+"""The values of share_acknowledgement_mode."""
 
 CLIENT_ID: str | None = "ottla"
 
@@ -95,6 +101,12 @@ def _bad_record(name: str, value: object) -> str:
         return topic_name(found)
     except SettingError as error:
         raise SettingError(f"{name} must be {RAISE}, {SKIP} or the name of a topic: {error}") from None
+
+
+def _bad_record_of_group(name: str, value: object) -> str:
+    if value not in (RAISE, SKIP):
+        raise SettingError(f"{name} of a share consumer must be {RAISE} or {SKIP}, not {value!r}: the group has the dead letters.")
+    return str(value)
 
 
 def _servers(name: str, value: object) -> str:
@@ -414,6 +426,72 @@ class ConsumerSettings(DiscoverySettings):
             for name in ("partition_assignment_strategy", "session_timeout_ms", "heartbeat_interval_ms"):
                 if name in given:
                     raise SettingError(f"The coordinator decides on {name} with group_protocol=consumer: leave it out.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareConsumerSettings(ObservedSettings):
+    """The settings of a share consumer (KIP-932). The group has the others, such as `share.record.lock.duration.ms`."""
+
+    KIND: ClassVar[str] = "consumer-share"
+
+    group_id: str | None = declare(None, check_name, "The share group whose members take turns at the topics' records.")
+    share_acknowledgement_mode: str = declare(
+        IMPLICIT,
+        OneOf([IMPLICIT, EXPLICIT]),
+        "implicit accepts records once the next ones are requested; explicit requires acknowledge() for each record.",
+    )
+    share_acquire_mode: str = declare(
+        "batch_optimized",
+        OneOf(["batch_optimized", "record_limit"]),
+        "batch_optimized acquires whole batches; record_limit at most max_poll_records, from one broker at a time (KIP-1206).",
+    )
+    client_rack: str | None = declare(None, short_text, "The rack of this client, which the coordinator shows.")
+    check_crcs: bool = declare(True, flag, "Verify the checksum of each batch.")
+    fetch_min_bytes: int = declare(1, at_least(0), "The amount of data that a broker gathers before it answers a fetch.")
+    fetch_max_bytes: int = declare(52_428_800, at_least(1), "The maximum size of a fetch response.")
+    fetch_max_wait_ms: int = declare(500, at_least(0), "The time that a broker waits for fetch_min_bytes.")
+    max_poll_records: int = declare(500, at_least(1), "The maximum number of records that poll() returns.")
+    max_poll_interval_ms: int = declare(300_000, at_least(1), "The time between polls after which the member leaves the group.")
+    allow_auto_create_topics: bool = declare(True, flag, "Allow brokers to create subscribed topics that do not exist.")
+    key_deserializer: Callable[[bytes], Any] | None = declare(
+        None, deserializer, f"The function that reads keys, or one of {_FORMATS}.", given=_DESERIALIZER
+    )
+    value_deserializer: Callable[[bytes], Any] | None = declare(
+        None, deserializer, f"The function that reads values, or one of {_FORMATS}.", given=_DESERIALIZER
+    )
+    on_bad_record: str = declare(
+        RAISE,
+        _bad_record_of_group,
+        "The effect of a record that cannot be deserialized or decoded: raise, which also releases it, or skip, which rejects it.",
+        given='Literal["raise", "skip"]',
+    )
+    interceptors: tuple[ConsumerInterceptor, ...] = declare(
+        (),
+        lambda name, value: check_interceptors(name, value, CONSUMER_METHODS[:1]),
+        "Objects that see and may replace records before the user gets them: on_consume.",
+        given="Iterable[ConsumerInterceptor]",
+    )
+
+    @property
+    def is_explicit(self) -> bool:
+        return self.share_acknowledgement_mode == EXPLICIT
+
+    @property
+    def deserializes(self) -> bool:
+        return self.key_deserializer is not None or self.value_deserializer is not None
+
+    def consistent(self, given: Collection[str]) -> Self:
+        """Return these settings with defaults that fit. Raises `SettingError` without a group, or with an older release."""
+        if self.group_id is None:
+            raise SettingError("A share consumer belongs to a group: give it a group_id.")
+        if _before(self.api_version, SHARE_GROUPS):
+            raise SettingError(f"Share groups need Kafka {SHARE_GROUPS}, and api_version={self.api_version}: leave it out.")
+        if self.request_timeout_ms > self.fetch_max_wait_ms:
+            return self
+        if "fetch_max_wait_ms" in given:
+            times = f"fetch_max_wait_ms={self.fetch_max_wait_ms} is not below request_timeout_ms={self.request_timeout_ms}"
+            raise SettingError(f"{times}: each fetch would time out; lower the former.")
+        return replace(self, fetch_max_wait_ms=self.request_timeout_ms // 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from ottla.client.connection.versions import GET_TELEMETRY_SUBSCRIPTIONS
 from ottla.client.errors import Closed, KafkaError, NotSupported, SettingError, TimedOut, broker_error
 from ottla.client.metrics.telemetry import GetSubscription, TelemetryPusher, Wait
-from ottla.client.settings.clients import ClientSettings, ConsumerSettings, ProducerSettings
+from ottla.client.settings.clients import ClientSettings, ConsumerSettings, ProducerSettings, ShareConsumerSettings
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.link import Link
 from ottla.wire.api.push_telemetry import PushTelemetryResponse
@@ -138,6 +138,8 @@ def resource_of(settings: ClientSettings) -> Mapping[str, str]:
             "group_id": settings.group_id,
             "group_instance_id": settings.group_instance_id,
         }
+    elif isinstance(settings, ShareConsumerSettings):
+        found = {"client_rack": settings.client_rack, "group_id": settings.group_id}
     elif isinstance(settings, ProducerSettings):
         found = {"transactional_id": settings.transactional_id}
     return {name: value for name, value in found.items() if value is not None}

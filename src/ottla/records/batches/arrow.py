@@ -39,11 +39,13 @@ def to_arrow(
     partition: int | None = None,
     timestamp_type: pa.DataType | None = None,
     headers_type: pa.DataType = HEADERS,
+    delivery_count: int | None = None,
 ) -> pa.RecordBatch:
     """Return the columns in `names`, which are names of Spark's Kafka source, in that order.
 
     key, value: binary. offset: int64. timestamp: `timestamp_type`, by default timestamp[ms, UTC], which shares memory; other units
-    are converted. timestampType, partition: int32. topic: string. headers: `headers_type`, a list of structs (key, value).
+    are converted. timestampType, partition: int32. delivery_count: int16. topic: string. headers: `headers_type`, a list of structs
+    (key, value).
     Raises ValueError if all keys or all values take more than 2 GB: convert a `slice` of the columns.
     """
     makers: dict[str, Any] = {
@@ -55,6 +57,7 @@ def to_arrow(
         "headers": lambda: headers_array(columns, headers_type),
         "topic": lambda: _repeat(topic, pa.string(), len(columns)),
         "partition": lambda: _repeat(partition, pa.int32(), len(columns)),
+        "delivery_count": lambda: _repeat(delivery_count, pa.int16(), len(columns)),
     }
     return pa.RecordBatch.from_arrays([makers[name]() for name in names], names=list(names))
 

@@ -68,6 +68,11 @@ if TYPE_CHECKING or not kernel_record.COMPILED:
         def partition(self) -> int:
             return self.where[1]
 
+        @property
+        def delivery_count(self) -> int | None:
+            """Return how often a share group has delivered the record, with this time; None for a record of a plain consumer."""
+            return getattr(self.where, "delivery_count", None)
+
         def _replace(self, **fields: Any) -> Self:
             return type(self)(**{**self._asdict(), "where": self.where, **fields})
 

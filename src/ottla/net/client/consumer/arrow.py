@@ -9,12 +9,15 @@ if TYPE_CHECKING:
     from ottla.net.client.consumer.typed_batches import TypedBatches
 
 
-def typed_batches(given: ColumnKeywords) -> TypedBatches:
-    """Return the conversion that the arguments of `batches` ask for. Raises `ImportError` without pyarrow, `SettingError`."""
+def typed_batches(given: ColumnKeywords, *, shared: bool = False) -> TypedBatches:
+    """Return the conversion that the arguments of `batches` ask for. A share consumer's batches have delivery counts (`shared`).
+
+    Raises `ImportError` without pyarrow, `SettingError`.
+    """
     try:
         import pyarrow as pyarrow
     except ImportError as missing:
         raise ImportError("batches() needs pyarrow: install it with pip install 'ottla[arrow]'.") from missing
-    from ottla.net.client.consumer.typed_batches import parse
+    from ottla.net.client.consumer.typed_batches import COLUMNS, SHARE_COLUMNS, parse
 
-    return parse(given)
+    return parse(given, SHARE_COLUMNS if shared else COLUMNS)

@@ -61,7 +61,7 @@ def refuse_in_listener(consumer: object, name: str) -> None:
     """Raise `KafkaError` if a listener of this consumer calls its method `name`, which would wait for the listener itself."""
     call = _CALL.get()
     if call is not None and call.is_of(consumer):
-        raise KafkaError(f"{name}() cannot be called by a rebalance listener of the same consumer: call it after the listener.")
+        raise KafkaError(f"{name}() cannot be called by a callback of the same consumer: call it after the callback.")
 
 
 def _as_failure(error: BaseException) -> RuntimeError:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import pyarrow as pa
 
@@ -28,7 +28,12 @@ from ottla.records.batches.arrow import to_arrow
 from ottla.records.batches.columns import Columns
 from ottla.schemas.places import schema_place
 
+if TYPE_CHECKING:
+    from ottla.net.client.share.share_bad_records import ShareBadRecords
+
 COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+SHARE_COLUMNS: Final = (*COLUMNS, "delivery_count")
+"""The default columns of a share consumer."""
 REGISTERED: Final = ("avro", "json", "protobuf")
 """The formats whose schemas can be in a registry."""
 
@@ -158,10 +163,13 @@ class TypedBatches:
 
     def plain(self, cursor: Cursor) -> list[pa.RecordBatch]:
         """Return the rest of `cursor` as batches with the chosen columns. Keys and values are bytes."""
-        topic, partition = cursor.where
-        return [to_arrow(each, self._columns, topic=topic, partition=partition) for each in cursor.remaining_columns()]
+        return [self._plain(each, self._columns, cursor) for each in cursor.remaining_columns()]
 
-    async def read(self, cursor: Cursor, bad_records: BadRecords) -> list[pa.RecordBatch]:
+    def _plain(self, columns: Columns, names: Sequence[str], cursor: Cursor) -> pa.RecordBatch:
+        (topic, partition), count = cursor.where, getattr(cursor.where, "delivery_count", None)
+        return to_arrow(columns, names, topic=topic, partition=partition, delivery_count=count)
+
+    async def read(self, cursor: Cursor, bad_records: BadRecords | ShareBadRecords) -> list[pa.RecordBatch]:
         """Return the rest of `cursor`, decoded, or what is before a record that cannot be decoded.
 
         If the first record cannot be decoded, raise `DeserializationFailed`, unless bad records are skipped or copied.
@@ -204,8 +212,7 @@ class TypedBatches:
     def _rows(
         self, columns: Columns, decoded: Mapping[str, Decoded], wrong: Mapping[int, object], cursor: Cursor
     ) -> pa.RecordBatch:
-        topic, partition = cursor.where
-        plain = to_arrow(columns, [name for name in self._columns if name not in decoded], topic=topic, partition=partition)
+        plain = self._plain(columns, [name for name in self._columns if name not in decoded], cursor)
         origins = decoded["value"].records if "value" in decoded else None
         if origins is not None:  # a record of Arrow's format has many rows
             plain = plain.take(origins)
@@ -219,10 +226,13 @@ class TypedBatches:
         return DeserializationFailed(record, name, Misfit(why), f"{name}_format={self._formats[name].name}")
 
 
-def parse(given: ColumnKeywords) -> TypedBatches:
-    """Return the conversion that the arguments of `batches` ask for. Raises `SettingError`, `TypeError`."""
+def parse(given: ColumnKeywords, offered: tuple[str, ...] = COLUMNS) -> TypedBatches:
+    """Return the conversion that the arguments of `batches` ask for. `offered` are the names of all columns.
+
+    Raises `SettingError`, `TypeError`.
+    """
     left: dict[str, Any] = dict(given)
-    columns = _columns(left.pop("columns", COLUMNS))
+    columns = _columns(left.pop("columns", offered), offered)
     place = left.pop("schema_registry", None)
     registry = None
     if place is not None:
@@ -239,14 +249,14 @@ def parse(given: ColumnKeywords) -> TypedBatches:
     return TypedBatches(columns, formats)
 
 
-def _columns(given: object) -> tuple[str, ...]:
+def _columns(given: object, offered: tuple[str, ...]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise TypeError(f"columns must be a list of names, such as ['offset', 'value'], not {short_repr(given)}.")
     names = tuple(given)
-    unknown = [name for name in names if name not in COLUMNS]
+    unknown = [name for name in names if name not in offered]
     if unknown or not names or len(set(names)) < len(names):
         problem = f"{short_repr(unknown[0])} is none of them" if unknown else "each at most once, and at least one"
-        raise SettingError(f"columns must be names out of {', '.join(COLUMNS)}: {problem}.")
+        raise SettingError(f"columns must be names out of {', '.join(offered)}: {problem}.")
     return names
 
 

@@ -1,0 +1,1 @@
+"""The share consumer as state machines: membership, sessions with leaders, acquired records, acknowledgements (KIP-932)."""

@@ -1,0 +1,1 @@
+"""The share consumers, and the drivers of their membership and share sessions."""
