@@ -30,6 +30,7 @@ MACHINES = {
     "Classic group": "ottla.coord.classic.states",
     "Consumer group": "ottla.coord.consumer.group",
     "Member of a consumer group": "ottla.coord.consumer.states",
+    "Share group": "ottla.coord.share.group",
     "Transaction": "ottla.coord.transactions.transaction",
     "Replica of a partition: leader and follower": "ottla.broker.replication.replica",
     "Controller": "ottla.broker.controller.controller",

@@ -17,10 +17,12 @@ from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.reconcile import Surroundings, Target, reconcile
 from ottla.coord.consumer.states import NEXT, Hindrance, MemberState
 from ottla.coord.settings import GroupSettings
+from ottla.coord.share import group as share
 from tests.scenarios.steps import Step
 from tests.support.transitions import differences
 from tests.unit.coord import test_interleavings as classic_worlds
 from tests.unit.coord.consumer import test_consumer_interleavings as consumer_worlds
+from tests.unit.coord.share import test_share_interleavings as share_worlds
 from tools.machines_page import Transition, table
 
 MOST_WORLDS = 300
@@ -78,6 +80,15 @@ def test_every_transition_of_a_consumer_group_is_in_its_table(watch: Watch) -> N
         if rows <= seen:
             break
     assert differences("ottla.coord.consumer.group", seen) == {}
+
+
+def test_every_transition_of_a_share_group_is_in_its_table(watch: Watch) -> None:
+    seen, chance, rows = watch(share), random.Random(1), set(table("ottla.coord.share.group"))
+    for _ in range(MOST_WORLDS):
+        live(share_worlds.World(), share_worlds.VERBS, share_worlds.CLIENTS, chance)
+        if rows <= seen:
+            break
+    assert differences("ottla.coord.share.group", seen) == {}
 
 
 class Recorded(dict[Hindrance, MemberState]):

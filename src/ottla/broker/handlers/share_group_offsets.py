@@ -100,7 +100,7 @@ def _describe_named(
 ) -> Steps[DescribedOffsets]:
     """Describe the requested partitions, whether the group exists or not. Unknown topics and partitions have no offset."""
     seen = context.rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-    places: list[StatePlace] = []
+    places: dict[StatePlace, None] = {}
     unknown: list[OffsetsOfTopic] = []
     hidden: list[OffsetsOfTopic] = []
     for topic in group.topics or ():
@@ -110,8 +110,8 @@ def _describe_named(
         elif image is None:
             unknown.append(_without_offsets(topic.topic_name, topic.partitions, NONE))
         else:
-            places += [StatePlace(image.topic_id, index) for index in topic.partitions]
-    described = yield from _describe(group.group_id, places, context)
+            places |= dict.fromkeys(StatePlace(image.topic_id, index) for index in topic.partitions)
+    described = yield from _describe(group.group_id, list(places), context)
     return DescribedOffsets(group_id=group.group_id, topics=[*described, *unknown, *hidden])
 
 

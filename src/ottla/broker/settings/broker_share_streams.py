@@ -1,21 +1,17 @@
 """The broker's settings for share and streams groups: defaults and bounds of group configs.
 
-Ottla has no share and streams groups yet. The settings are accepted so that a configuration remains valid when Ottla has them.
+Values of single groups, and their bounds, are in `group`.
 """
 
 from __future__ import annotations
-
-from functools import partial
 
 from ottla.broker.settings.group import GroupConfigs
 from ottla.broker.settings.kinds import INT, LARGEST_INT, at_least, between
 from ottla.broker.settings.setting import Setting, SettingsOf, default_of
 
-_int = partial(Setting[int], INT, later=True)
-
 
 class ShareStreamsSettings(SettingsOf):
-    """Settings of group types that are not supported yet."""
+    """Settings of share and streams groups."""
 
     group_share_assignment_interval_ms = default_of(GroupConfigs.share_assignment_interval_ms)
     group_share_delivery_count_limit = default_of(GroupConfigs.share_delivery_count_limit, check=between(2, 10), dynamic=False)
@@ -27,26 +23,46 @@ class ShareStreamsSettings(SettingsOf):
         check=at_least(1),
         hidden=True,
     )
-    group_share_max_assignment_interval_ms = _int(15_000, "Longest share.assignment.interval.ms.", check=at_least(0))
-    group_share_max_delivery_count_limit = _int(10, "Largest share.delivery.count.limit.", check=between(5, 25))
-    group_share_max_heartbeat_interval_ms = _int(15_000, "Longest share.heartbeat.interval.ms.", check=at_least(1))
-    group_share_max_partition_max_record_locks = _int(
-        4000, "Largest share.partition.max.record.locks.", check=between(2000, 10_000)
+    group_share_max_assignment_interval_ms = Setting(
+        INT, 15_000, "Longest share.assignment.interval.ms that may be set for one group.", check=at_least(0)
     )
-    group_share_max_record_lock_duration_ms = _int(
-        60_000, "Longest share.record.lock.duration.ms.", check=between(30_000, 3_600_000)
+    group_share_max_delivery_count_limit = Setting(
+        INT, 10, "Largest share.delivery.count.limit that may be set for one group.", check=between(5, 25)
     )
-    group_share_max_session_timeout_ms = _int(60_000, "Longest share.session.timeout.ms.", check=at_least(1))
+    group_share_max_heartbeat_interval_ms = Setting(
+        INT, 15_000, "Longest share.heartbeat.interval.ms that may be set for one group.", check=at_least(1)
+    )
+    group_share_max_partition_max_record_locks = Setting(
+        INT, 4000, "Largest share.partition.max.record.locks that may be set for one group.", check=between(2000, 10_000)
+    )
+    group_share_max_record_lock_duration_ms = Setting(
+        INT, 60_000, "Longest share.record.lock.duration.ms that may be set for one group.", check=between(30_000, 3_600_000)
+    )
+    group_share_max_session_timeout_ms = Setting(
+        INT, 60_000, "Longest share.session.timeout.ms that may be set for one group.", check=at_least(1)
+    )
     group_share_max_share_sessions = Setting(
         INT, 2000, "Share sessions of all members on this broker. Beyond it, members wait for a session.", check=at_least(1)
     )
-    group_share_max_size = _int(200, "Members that a share group may have.", check=between(1, 1000))
-    group_share_min_assignment_interval_ms = _int(0, "Shortest share.assignment.interval.ms.", check=at_least(0))
-    group_share_min_delivery_count_limit = _int(2, "Smallest share.delivery.count.limit.", check=between(2, 5))
-    group_share_min_heartbeat_interval_ms = _int(5000, "Shortest share.heartbeat.interval.ms.", check=at_least(1))
-    group_share_min_partition_max_record_locks = _int(100, "Smallest share.partition.max.record.locks.", check=between(100, 2000))
-    group_share_min_record_lock_duration_ms = _int(15_000, "Shortest share.record.lock.duration.ms.", check=between(1000, 30_000))
-    group_share_min_session_timeout_ms = _int(45_000, "Shortest share.session.timeout.ms.", check=at_least(1))
+    group_share_max_size = Setting(INT, 200, "Members that a share group may have.", check=between(1, 1000))
+    group_share_min_assignment_interval_ms = Setting(
+        INT, 0, "Shortest share.assignment.interval.ms that may be set for one group.", check=at_least(0)
+    )
+    group_share_min_delivery_count_limit = Setting(
+        INT, 2, "Smallest share.delivery.count.limit that may be set for one group.", check=between(2, 5)
+    )
+    group_share_min_heartbeat_interval_ms = Setting(
+        INT, 5000, "Shortest share.heartbeat.interval.ms that may be set for one group.", check=at_least(1)
+    )
+    group_share_min_partition_max_record_locks = Setting(
+        INT, 100, "Smallest share.partition.max.record.locks that may be set for one group.", check=between(100, 2000)
+    )
+    group_share_min_record_lock_duration_ms = Setting(
+        INT, 15_000, "Shortest share.record.lock.duration.ms that may be set for one group.", check=between(1000, 30_000)
+    )
+    group_share_min_session_timeout_ms = Setting(
+        INT, 45_000, "Shortest share.session.timeout.ms that may be set for one group.", check=at_least(1)
+    )
     group_share_partition_max_record_locks = default_of(
         GroupConfigs.share_partition_max_record_locks, check=between(100, 10_000), dynamic=False
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import partial
 
 from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, size_error
@@ -25,9 +24,6 @@ OFFSET_RESET: Check[str] = Check(
 
 def _is_duration(text: str) -> bool:
     return DURATION.fullmatch(text) is not None
-
-
-_later = partial(Setting[int], INT, later=True)
 
 
 class GroupConfigs(SettingsOf):
@@ -56,38 +52,57 @@ class GroupConfigs(SettingsOf):
         check=at_least(1),
         broker="group.consumer.session.timeout.ms",
     )
-    share_assignment_interval_ms = _later(
-        1000, "Time between two assignments of a share group.", check=at_least(0), broker="group.share.assignment.interval.ms"
+    share_assignment_interval_ms = Setting(
+        INT,
+        1000,
+        "Minimum time between two assignments of a share group, so that members that join together cause only one.",
+        check=at_least(0),
+        broker="group.share.assignment.interval.ms",
     )
-    share_auto_offset_reset = Setting(STRING, "latest", "Where a share group starts to read.", check=OFFSET_RESET, later=True)
-    share_delivery_count_limit = _later(
-        5, "How often a record may be delivered.", check=at_least(2), broker="group.share.delivery.count.limit"
+    share_auto_offset_reset = Setting(
+        STRING, "latest", "Start offset of partitions that a share group has not read yet.", check=OFFSET_RESET
     )
-    share_heartbeat_interval_ms = _later(
-        5000, "How often members of a share group send heartbeats.", check=at_least(1), broker="group.share.heartbeat.interval.ms"
+    share_delivery_count_limit = Setting(
+        INT,
+        5,
+        "Number of times that a record is delivered to a share group before it is given up.",
+        check=at_least(2),
+        broker="group.share.delivery.count.limit",
+    )
+    share_heartbeat_interval_ms = Setting(
+        INT,
+        5000,
+        "Interval of heartbeats of a share group's members.",
+        check=at_least(1),
+        broker="group.share.heartbeat.interval.ms",
     )
     share_isolation_level = Setting(
         STRING,
         "read_uncommitted",
         "Whether a share group reads records of transactions that are not committed.",
         check=one_of("read_committed", "read_uncommitted"),
-        later=True,
     )
-    share_partition_max_record_locks = _later(
+    share_partition_max_record_locks = Setting(
+        INT,
         2000,
-        "Records of a partition that may be locked at a time.",
+        "Records of one share partition that may be in flight at a time.",
         check=at_least(100),
         broker="group.share.partition.max.record.locks",
     )
-    share_record_lock_duration_ms = _later(
+    share_record_lock_duration_ms = Setting(
+        INT,
         30_000,
-        "How long a record is locked for a member of a share group.",
+        "Time for which a record is locked for the member of a share group that acquired it.",
         check=at_least(1000),
         broker="group.share.record.lock.duration.ms",
     )
-    share_renew_acknowledge_enable = Setting(BOOLEAN, True, "Whether members may lock a record for longer.", later=True)
-    share_session_timeout_ms = _later(
-        45_000, "How long a member of a share group may be silent.", check=at_least(1), broker="group.share.session.timeout.ms"
+    share_renew_acknowledge_enable = Setting(BOOLEAN, True, "Whether members may renew the lock of a record.")
+    share_session_timeout_ms = Setting(
+        INT,
+        45_000,
+        "Time without a heartbeat after which a member of a share group is removed.",
+        check=at_least(1),
+        broker="group.share.session.timeout.ms",
     )
     streams_assignment_interval_ms = Setting(
         INT,

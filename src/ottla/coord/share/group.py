@@ -4,7 +4,7 @@ Decisions about requests are elsewhere. The state follows from the members, and 
 
 | state | event | next state |
 |---|---|---|
-| Empty | ShareMemberStored, ShareCurrentStored | Stable |
+| Empty | ShareMemberStored | Stable |
 | Stable | ShareMemberForgotten | Empty |
 """
 

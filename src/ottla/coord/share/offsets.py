@@ -107,7 +107,8 @@ def delete(draft: ShareDraft, body: DeleteShareGroupOffsetsRequest) -> DeletingS
             places += _places(topic.topic_id, range(topic.shape.partitions))
         else:
             response.responses.append(_unknown(name, NOTHING_TO_DELETE))
-    _store_state(draft, group.initializing, initialized, deleting)
+    initializing = {topic_id: held for topic_id, held in group.initializing.items() if topic_id not in deleting}
+    _store_state(draft, initializing, initialized, deleting)
     return DeletingShares(tuple(places), response=response)
 
 

@@ -53,6 +53,39 @@ class BrokerKeywords(TypedDict, total=False):
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_delivery_count_limit: int
+    group_share_heartbeat_interval_ms: int
+    group_share_max_assignment_interval_ms: int
+    group_share_max_delivery_count_limit: int
+    group_share_max_heartbeat_interval_ms: int
+    group_share_max_partition_max_record_locks: int
+    group_share_max_record_lock_duration_ms: int
+    group_share_max_session_timeout_ms: int
+    group_share_max_share_sessions: int
+    group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
+    group_share_min_delivery_count_limit: int
+    group_share_min_heartbeat_interval_ms: int
+    group_share_min_partition_max_record_locks: int
+    group_share_min_record_lock_duration_ms: int
+    group_share_min_session_timeout_ms: int
+    group_share_partition_max_record_locks: int
+    group_share_record_lock_duration_ms: int
+    group_share_session_timeout_ms: int
+    group_streams_assignment_interval_ms: int
+    group_streams_heartbeat_interval_ms: int
+    group_streams_initial_rebalance_delay_ms: int
+    group_streams_max_assignment_interval_ms: int
+    group_streams_max_heartbeat_interval_ms: int
+    group_streams_max_session_timeout_ms: int
+    group_streams_max_size: int
+    group_streams_max_standby_replicas: int
+    group_streams_min_assignment_interval_ms: int
+    group_streams_min_heartbeat_interval_ms: int
+    group_streams_min_session_timeout_ms: int
+    group_streams_num_standby_replicas: int
+    group_streams_session_timeout_ms: int
     inter_broker_listener_name: str
     leader_imbalance_check_interval_seconds: int
     listener_security_protocol_map: str
