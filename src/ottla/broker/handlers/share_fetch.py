@@ -11,7 +11,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from ottla.broker.handlers.share_fetch_reading import ShareContext, ShareFetch, add_acknowledgements, new_response, readable_topics
+from ottla.broker.handlers.share_fetch_reading import (
+    RECORD_LIMIT,
+    ShareContext,
+    ShareFetch,
+    add_acknowledgements,
+    new_response,
+    readable_topics,
+)
 from ottla.broker.handlers.share_requests import (
     FIRST_VERSION,
     MOST_BYTES,
@@ -29,8 +36,10 @@ from ottla.broker.share.acknowledgements import RENEW_FROM, Acknowledgements, Me
 from ottla.ports import Now, Steps
 from ottla.share.sessions import FINAL_EPOCH, FIRST_EPOCH, PlaceKey, ShareSession
 from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
-from ottla.wire.errors import ERRORS, INVALID_REQUEST, SHARE_SESSION_LIMIT_REACHED
+from ottla.wire.errors import ERRORS, INVALID_REQUEST, SHARE_SESSION_LIMIT_REACHED, UNKNOWN_SERVER_ERROR
 
+ACQUIRE_MODES: Final = (0, RECORD_LIMIT)
+NO_SUCH_MODE: Final = "The acquire mode is neither batch_optimized nor record_limit."
 ZERO_WITH_RENEWALS: Final = ("max_bytes", "min_bytes", "max_records", "max_wait_ms")
 """The fields that must be 0 in a request that renews acquisition locks, because it fetches nothing."""
 
@@ -47,6 +56,8 @@ def share_fetch(request: Request[ShareFetchRequest], context: ShareContext) -> S
     """Respond once there are records, with at least `min_bytes` if possible, or when `max_wait_ms` are over."""
     body = request.body
     fault = request_fault(context, body.group_id, body.member_id) or _renewal_fault(request)
+    if fault is None and body.share_acquire_mode not in ACQUIRE_MODES:
+        fault = UNKNOWN_SERVER_ERROR, NO_SUCH_MODE
     if fault is not None:
         return _refuse(*fault)
     named = batches_by_partition(body.topics)
@@ -73,7 +84,7 @@ def _fetch(fetch: ShareFetch, session: ShareSession, request: Request[ShareFetch
 def _fetches_nothing(context: ShareContext, request: Request[ShareFetchRequest]) -> bool:
     """Return whether a request wants no records, or its client must wait because of its quota."""
     body = request.body
-    if body.max_records <= 0 or body.max_bytes <= 0 or (body.is_renew_ack and request.version >= RENEW_FROM):
+    if not body.max_records or not body.max_bytes or (body.is_renew_ack and request.version >= RENEW_FROM):
         return True
     return context.quotas.is_on and context.quotas.has_to_rest(request.peer.principal, request.client_id)
 

@@ -28,7 +28,13 @@ from ottla.share.partition import ShareStatus
 from ottla.share.sessions import SharedPlace, ShareSession, ShareSessions
 from ottla.wire.api.share_acknowledge import ShareAcknowledgeRequest
 from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
-from ottla.wire.errors import INVALID_SHARE_SESSION_EPOCH, NONE, SHARE_SESSION_NOT_FOUND, TOPIC_AUTHORIZATION_FAILED
+from ottla.wire.errors import (
+    INVALID_SHARE_SESSION_EPOCH,
+    NONE,
+    SHARE_SESSION_NOT_FOUND,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_SERVER_ERROR,
+)
 
 RECORD_LIMIT: Final = 1
 """The acquire mode in which a fetch returns no more records than it asked for (KIP-1206)."""
@@ -158,13 +164,15 @@ class ShareFetch:
         readable = readable_topics(self._context, self._request)
         may_acquire = is_last or self._request.body.min_bytes <= SOME_BYTES or self._has_min_bytes(readable, now)
         for place in session.in_turn():
-            if self._is_full(reading) and not self._is_new:
+            if self._is_full(reading) and not self._is_new and self._max_bytes >= 0:
                 break
             led = self._find(place, readable)
             if isinstance(led, int):
                 reading.errors[place] = led
             elif led.machine.status is ShareStatus.LOADING:
                 session.due.pop(place, None)
+            elif self._max_bytes < 0:
+                reading.errors[place] = UNKNOWN_SERVER_ERROR
             elif may_acquire and not self._is_full(reading):
                 self._acquire(reading, place, led, now)
             yield from budget.spend()

@@ -59,7 +59,18 @@ class Acknowledgements:
     `at_end` is called after the last result, before the reply.
     """
 
-    __slots__ = ("_completed", "_member", "_missing", "_name_of", "_owed", "_rooms", "at_end", "results")
+    __slots__ = (
+        "_completed",
+        "_has_ranges",
+        "_member",
+        "_missing",
+        "_name_of",
+        "_owed",
+        "_rooms",
+        "_without_ranges",
+        "at_end",
+        "results",
+    )
 
     def __init__(self, rooms: SharePartitions, name_of: Callable[[bytes], str | None], member: Member) -> None:
         self._rooms = rooms
@@ -68,6 +79,8 @@ class Acknowledgements:
         self._owed: list[OwedWrite] = []
         self.results: dict[PlaceKey, AcknowledgeResult] = {}
         self.at_end: Callable[[], None] | None = None
+        self._has_ranges = False
+        self._without_ranges: list[PlaceKey] = []
         self._missing = 0
         self._completed: Callable[[], None] | None = None
 
@@ -76,9 +89,13 @@ class Acknowledgements:
         member, key = self._member, (topic_id, index)
         asked = [(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
         refused = self._refusal(topic_id, index, asked)
-        if refused is not None or not asked:
-            self._record(key, *(refused or (NONE, None)))
+        if refused is not None:
+            self._record(key, *refused)
             return
+        if not asked:
+            self._without_ranges.append(key)
+            return
+        self._has_ranges = True
         led = self._rooms.get(member.group_id, topic_id, index)
         if led is None:
             self._record(key, UNKNOWN_TOPIC_OR_PARTITION, None)
@@ -95,6 +112,9 @@ class Acknowledgements:
 
     def store(self) -> None:
         """Write all changed states."""
+        if self._has_ranges:  # otherwise Kafka leaves partitions without ranges out of the response
+            for key in self._without_ranges:
+                self.results.setdefault(key, (NONE, None))
         if self._owed:
             owed, self._owed = self._owed, []
             self._rooms.store(self._member.group_id, owed)
