@@ -67,10 +67,9 @@ class InFlightWindow:
         while at < count and firsts[at] <= last_offset:
             cell = cells[at]
             if cell is not None:
-                first = firsts[at]
                 last = firsts[at + 1] - 1 if at + 1 < count else self.end_offset
-                if last >= first_offset:
-                    yield Run(max(first, first_offset), min(last, last_offset), cell)
+                if first_offset <= min(last, last_offset):
+                    yield Run(max(firsts[at], first_offset), min(last, last_offset), cell)
             at += 1
 
     def all_runs(self) -> Iterator[Run]:
@@ -102,16 +101,7 @@ class InFlightWindow:
 
     def acquirable_from(self, first_offset: int, last_offset: int) -> int | None:
         """Return the first offset between two offsets that can be acquired; None if there is none."""
-        if first_offset > min(last_offset, self.end_offset):
-            return None
-        firsts, cells = self._firsts, self._cells
-        at = max(bisect_right(firsts, first_offset) - 1, 0)
-        while at < len(firsts) and firsts[at] <= last_offset:
-            cell = cells[at]
-            if cell is not None and cell.is_acquirable:
-                return max(firsts[at], first_offset)
-            at += 1
-        return None
+        return next((run.first_offset for run in self.runs(first_offset, last_offset) if run.cell.is_acquirable), None)
 
     def extend(self, first_offset: int, last_offset: int, cell: Cell) -> None:
         """Append a range of records as one in-flight batch. Offsets between the end of the window and the range have no records."""
