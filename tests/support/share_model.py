@@ -98,11 +98,7 @@ class NaiveSharePartition:
             room, last = min(most, self.end - fetch + 1), min(last, self.end)
         if room <= 0:
             return []
-        archived = False
-        for offset in range(fetch, base):
-            if offset in self.states and self.states[offset].state == AVAILABLE:
-                self.states[offset].put(ARCHIVED, self.states[offset].count)
-                archived = True
+        archived = self._archive_stale(fetch, base)
         was_empty, end = not self.states, self.end
         taken = self._take_known(base, last, room, size, limited, batches)
         if taken is None:
@@ -122,6 +118,12 @@ class NaiveSharePartition:
         if archived:
             self.trim()
         return acquired
+
+    def _archive_stale(self, fetch: int, base: int) -> bool:
+        stale = [each for offset, each in self.states.items() if fetch <= offset < base and each.state == AVAILABLE]
+        for each in stale:
+            each.put(ARCHIVED, each.count)
+        return bool(stale)
 
     _throttled = False
 
@@ -205,15 +207,13 @@ class NaiveSharePartition:
         """The error code, and the offsets whose states are to be persisted."""
         changed: dict[int, int] = {}
         for first, last, types in batches:
-            if first > last or not types or (len(types) > 1 and len(types) != last - first + 1) or not set(types) <= set(range(5)):
+            if not is_well_formed(first, last, types):
                 return INVALID_REQUEST, []
             if last < self.start:
                 continue
-            known = sorted(self.states)
-            if not known or last < known[0] or self.start <= first < known[0]:
-                return INVALID_RECORD_STATE, []
-            if last not in self.states:
-                return INVALID_REQUEST, []
+            fault = self._unknown(first, last)
+            if fault:
+                return fault, []
             for offset in range(max(first, self.start), last + 1):
                 each = self.states.get(offset)
                 if offset in changed:
@@ -221,6 +221,9 @@ class NaiveSharePartition:
                 changed[offset] = types[0] if len(types) == 1 else types[offset - first]
                 if each is not None and (each.state != ACQUIRED or each.member != member):
                     return INVALID_RECORD_STATE, []
+        return NONE, self._change(changed, now)
+
+    def _change(self, changed: dict[int, int], now: int) -> list[int]:
         self.token += 1
         written = []
         for offset, kind in sorted(changed.items()):
@@ -232,7 +235,13 @@ class NaiveSharePartition:
             else:
                 self._begin(offset, STATES[kind], 0)
                 written.append(offset)
-        return NONE, self._written(written)
+        return self._written(written)
+
+    def _unknown(self, first: int, last: int) -> int:
+        known = sorted(self.states)
+        if not known or last < known[0] or self.start <= first < known[0]:
+            return INVALID_RECORD_STATE
+        return NONE if last in self.states else INVALID_REQUEST
 
     def release(self, member: str) -> list[int]:
         self.token += 1
@@ -299,6 +308,11 @@ class NaiveSharePartition:
         else:
             self.token -= 1
         return offsets
+
+
+def is_well_formed(first: int, last: int, types: Sequence[int]) -> bool:
+    """Whether a batch of acknowledgements is one."""
+    return first <= last and len(types) in {1, last - first + 1} - {0} and set(types) <= set(range(5))
 
 
 def contiguous(offsets: Sequence[int]) -> Iterator[list[int]]:

@@ -14,7 +14,7 @@ from typing import Final
 from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, ARCHIVED, AVAILABLE, NO_MEMBER, Cell
 from ottla.share.locks import lock_deadline
 from ottla.share.outcome import AcknowledgeRecords, ShareLimits
-from ottla.share.window import CellChange, InFlightWindow, Run
+from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 from ottla.wire.errors import INVALID_RECORD_STATE, INVALID_REQUEST, NONE
 
 GAP: Final = 0
@@ -40,9 +40,7 @@ TypedRange = tuple[int, int, int]
 """First offset, last offset and type of acknowledgement."""
 
 
-def check_acknowledgements(
-    batches: Sequence[tuple[int, int, Sequence[int]]], *, max_type: int = RENEW, is_renew: bool = True
-) -> int:
+def check_acknowledgements(batches: Sequence[AcknowledgementRange], *, max_type: int = RENEW, is_renew: bool = True) -> int:
     """Return the error code of a partition's acknowledgements as they are in a request, before any session is read.
 
     `max_type` is 4 from version 2 of the requests on, before 3. `is_renew` is the request's field `IsRenewAck`.
@@ -121,7 +119,7 @@ def _typed_ranges(first: int, last: int, types: Sequence[int]) -> Iterator[Typed
         yield first + match.start(), first + match.end() - 1, match[1][0]
 
 
-def _ownership_fault(run: Run, member_id: str) -> Fault | None:
+def _ownership_fault(run: InFlightRun, member_id: str) -> Fault | None:
     cell = run.cell
     if cell.state != ACQUIRED:
         return INVALID_RECORD_STATE, "The record is not acquired, or its acknowledgement is being stored."
@@ -130,7 +128,7 @@ def _ownership_fault(run: Run, member_id: str) -> Fault | None:
     return None
 
 
-def _change(run: Run, kind: int, delivery_count_limit: int, deadline_ms: int, token: int) -> CellChange:
+def _change(run: InFlightRun, kind: int, delivery_count_limit: int, deadline_ms: int, token: int) -> CellChange:
     first, last, cell = run
     if kind == RENEW:
         return CellChange(first, last, cell._replace(deadline_ms=deadline_ms))

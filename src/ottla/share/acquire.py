@@ -14,7 +14,7 @@ from typing import Final
 from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, UNREAD, Cell
 from ottla.share.locks import lock_deadline
 from ottla.share.outcome import NO_OUTCOME, AcquiredRange, AcquireRecords, ShareLimits, ShareOutcome, WindowGrowth
-from ottla.share.window import CellChange, InFlightWindow, Run
+from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 
 MIN_THROTTLED_DELIVERIES: Final = 2
 """Records that were delivered less often are never acquired in parts."""
@@ -117,7 +117,7 @@ class _AcquireDraft:
             self.room = 0
         return last + 1
 
-    def _take_again(self, runs: Sequence[Run], batch_count: int) -> int:
+    def _take_again(self, runs: Sequence[InFlightRun], batch_count: int) -> int:
         """Acquire records of one in-flight batch again. Returns how many."""
         taken, isolates, has_throttled = 0, self.limit > MIN_THROTTLED_DELIVERIES, False
         allowed = self.room if self.asked.is_record_limited else batch_count

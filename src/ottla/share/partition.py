@@ -40,9 +40,9 @@ from ottla.share.outcome import (
     WriteResult,
     refuse,
 )
-from ottla.share.persisted import client_error, commit, is_loadable, load_window, roll_back, state_batches
+from ottla.share.persistence import client_error, commit, is_loadable, load_window, roll_back, state_batches
 from ottla.share.release import expire, holds_before, release_member
-from ottla.share.window import CellChange, InFlightWindow, Run
+from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 from ottla.wire.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_SERVER_ERROR
 from ottla.wire.schema import Uuid
 
@@ -112,7 +112,7 @@ class SharePartition:
         """Return when the next acquisition lock ends, perhaps of records that nobody holds any more; None without a lock."""
         return self._locks.next_deadline_ms
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[InFlightRun]:
         """Yield the runs of records in flight."""
         return self._window.all_runs()
 

@@ -27,12 +27,12 @@ def expire(window: InFlightWindow, due: Iterable[tuple[int, int]], delivery_coun
     for first_offset, last_offset in due:
         for first, last, cell in window.runs(max(first_offset, position), last_offset):
             if cell.state == ACQUIRED and cell.deadline_ms <= now_ms:
-                changes.append(CellChange(first, last, released(cell, delivery_count_limit)))
+                changes.append(CellChange(first, last, give_up(cell, delivery_count_limit)))
         position = max(position, last_offset + 1)
     return changes
 
 
-def released(cell: Cell, delivery_count_limit: int) -> Cell:
+def give_up(cell: Cell, delivery_count_limit: int) -> Cell:
     """Return the cell after the delivery failed: available, or archived if it was the last attempt."""
     state = AVAILABLE if cell.delivery_count < delivery_count_limit else ARCHIVED
     return Cell(state, cell.delivery_count)

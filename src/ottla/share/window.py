@@ -23,7 +23,7 @@ class CellChange(NamedTuple):
     cell: Cell
 
 
-class Run(NamedTuple):
+class InFlightRun(NamedTuple):
     """A run of records in flight with the same cell."""
 
     first_offset: int
@@ -60,7 +60,7 @@ class InFlightWindow:
         """Return the number of runs."""
         return len(self._firsts)
 
-    def runs(self, first_offset: int, last_offset: int) -> Iterator[Run]:
+    def runs(self, first_offset: int, last_offset: int) -> Iterator[InFlightRun]:
         """Yield the runs between two offsets, cut at both."""
         firsts, cells, count = self._firsts, self._cells, len(self._firsts)
         at = max(bisect_right(firsts, first_offset) - 1, 0)
@@ -69,10 +69,10 @@ class InFlightWindow:
             if cell is not None:
                 last = firsts[at + 1] - 1 if at + 1 < count else self.end_offset
                 if first_offset <= min(last, last_offset):
-                    yield Run(max(firsts[at], first_offset), min(last, last_offset), cell)
+                    yield InFlightRun(max(firsts[at], first_offset), min(last, last_offset), cell)
             at += 1
 
-    def all_runs(self) -> Iterator[Run]:
+    def all_runs(self) -> Iterator[InFlightRun]:
         """Yield all runs of the window."""
         return self.runs(self.start_offset, self.end_offset) if self else iter(())
 

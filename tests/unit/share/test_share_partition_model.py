@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
@@ -258,7 +259,7 @@ class SharePartitionLife(RuleBasedStateMachine):
         assert real.delivery_complete_count == model.complete_count()
         assert real.in_flight_count == (model.end - model.start + 1 if model.states else 0)
         runs = list(real.runs())
-        assert all(one.last_offset + 1 < two.first_offset or one.cell != two.cell for one, two in zip(runs, runs[1:], strict=False))
+        assert all(one.last_offset + 1 < two.first_offset or one.cell != two.cell for one, two in pairwise(runs))
 
 
 SharePartitionLife.TestCase.settings = settings(

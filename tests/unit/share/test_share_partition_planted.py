@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from ottla.share import acknowledge, acquire, partition, persisted, release
+from ottla.share import acknowledge, acquire, partition, persistence, release
 from ottla.share.cells import ARCHIVED, AVAILABLE, Cell
 from ottla.share.locks import AcquisitionLocks
 from ottla.share.outcome import AcquiredRange, StateRead
@@ -60,7 +60,7 @@ def fill_the_window(window: Any, limits: Any, asked: Any) -> tuple[int, int]:
 
 
 RELEASE_MEMBER = release.release_member
-ROLL_BACK = persisted.roll_back
+ROLL_BACK = persistence.roll_back
 CHANGE = acknowledge._change
 
 MISTAKES: dict[str, tuple[object, str, Any]] = {
@@ -68,7 +68,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "takes a rejection for a release": (acknowledge, "_STATES", {0: ARCHIVED, 1: 2, 2: AVAILABLE, 3: AVAILABLE}),
     "releases beyond the limit": (acknowledge, "_change", release_forever),
     "accepts one record twice in a request": (acknowledge, "_claim", lambda claimed, first, last: True),
-    "expires beyond the limit": (release, "released", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
+    "expires beyond the limit": (release, "give_up", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
     "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms: []),
     "counts deliveries that did not happen": (partition, "release_member", keep_counts),
     "restores a lock that has ended": (partition, "roll_back", restore_expired),
@@ -92,4 +92,4 @@ def test_a_mistake_is_found(mistake: str, monkeypatch: pytest.MonkeyPatch) -> No
     owner, attribute, wrong = MISTAKES[mistake]
     monkeypatch.setattr(owner, attribute, wrong)
     with pytest.raises(Exception):  # noqa: B017, PT011  # an assertion of the model, or what the mistake itself raises
-        run_state_machine_as_test(SharePartitionLife, settings=SETTINGS)  # type: ignore[no-untyped-call]
+        run_state_machine_as_test(SharePartitionLife, settings=SETTINGS)

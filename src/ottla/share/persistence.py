@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, UNREAD, Cell
 from ottla.share.outcome import StateBatch, StateRead
-from ottla.share.release import released
+from ottla.share.release import give_up
 from ottla.share.window import CellChange, InFlightWindow
 from ottla.wire.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -83,7 +83,7 @@ def roll_back(
         for first, last, cell in window.runs(max(first_offset, window.start_offset), last_offset):
             if cell.token == token and cell.previous is not None:
                 held = cell.previous
-                yield CellChange(first, last, held if held.deadline_ms > now_ms else released(held, delivery_count_limit))
+                yield CellChange(first, last, held if held.deadline_ms > now_ms else give_up(held, delivery_count_limit))
 
 
 def is_loadable(read: StateRead) -> bool:
