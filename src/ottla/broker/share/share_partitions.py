@@ -39,7 +39,7 @@ from ottla.share.outcome import (
     WriteResult,
 )
 from ottla.share.partition import SharePartition, ShareStatus
-from ottla.share.persisted import FENCING_ERRORS, client_error
+from ottla.share.persistence import FENCING_ERRORS, client_error
 from ottla.share.sessions import SharedPlace, ShareSession
 from ottla.wire.errors import (
     KAFKA_STORAGE_ERROR,
