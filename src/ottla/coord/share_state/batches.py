@@ -43,7 +43,9 @@ def combine(stored: Sequence[StateBatch], added: Sequence[StateBatch], start_off
     Neighbors with the same state become one batch, except some that touch a batch which was complete before, as in Kafka. In long
     lists, fewer of these remain than in Kafka.
     """
-    kept, new = _without_prefix(stored, start_offset), [each for batch in added for each in _trim(batch, start_offset)]
+    kept, new = _without_prefix(stored, start_offset), added
+    if start_offset != UNKNOWN_OFFSET:
+        new = [each for batch in added for each in _trim(batch, start_offset)]
     if not new and len(kept) > WHOLE:
         return tuple(kept)
     if len(kept) <= WHOLE:
@@ -57,6 +59,8 @@ def combine(stored: Sequence[StateBatch], added: Sequence[StateBatch], start_off
 
 def _without_prefix(batches: Sequence[StateBatch], start_offset: int) -> Sequence[StateBatch]:
     """Return a sorted list without offsets below `start_offset`."""
+    if not batches or batches[0][0] >= start_offset:
+        return batches
     at = bisect_left(batches, start_offset, key=_last)
     if at < len(batches) and batches[at][0] < start_offset:
         return (*_trim(batches[at], start_offset), *batches[at + 1 :])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from copy import copy
 from itertools import islice
 from sys import getsizeof
 from typing import Final
@@ -349,7 +348,7 @@ def _apply_to_draft(state: ShareState | None, record: StateRecord) -> ShareState
     """Return the state after a record that is not applied yet."""
     if isinstance(record, Tombstone):
         return None
-    draft = ShareState() if state is None else copy(state)
+    draft = ShareState() if state is None else state.copy()
     if isinstance(record, ShareSnapshot):
         draft.apply_snapshot(record)
     else:

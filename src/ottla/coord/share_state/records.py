@@ -22,8 +22,24 @@ VERSION: Final = 0
 LAST: Final = -1
 """The offset of a record that is not stored yet: the last of its batch. The record before has -2."""
 
+UNKNOWN_COUNT: Final = -1
+"""The delivery complete count that is not known, and not stored."""
+
 _SHORT: Final = Struct(">h")
+_SNAPSHOT: Final = Struct(">hiiiqqq")
+"""The start of a snapshot's value: version, three epochs, start offset, two times."""
+_UPDATE: Final = Struct(">hiiq")
+"""The start of an update's value: version, two epochs, start offset."""
+_BATCH: Final = Struct(">qqbhB")
+"""A state batch without tags."""
+_COMPLETE_TAG: Final = Struct(">BBBi")
+"""The tags of a value with a delivery complete count: number of tags, tag, size, count."""
+NO_TAGS, ONE_TAG = b"\0", b"\1\0\4"
+MOST_PACKED: Final = 126
+"""The most batches whose number is encoded in one byte."""
 _SNAPSHOT_PREFIX: Final = _SHORT.pack(SNAPSHOT)
+_UPDATE_PREFIX: Final = _SHORT.pack(UPDATE)
+_VERSION_PREFIX: Final = _SHORT.pack(VERSION)
 
 
 class ShareSnapshot(NamedTuple):
@@ -67,23 +83,31 @@ def encode_record(record: StateRecord) -> KeyAndValue:
     group_id, topic_id, partition = record.key
     if isinstance(record, ShareUpdate):
         update_key = ShareUpdateKey(group_id=group_id, topic_id=topic_id, partition=partition)
-        return _SHORT.pack(UPDATE) + encode(update_key, VERSION), _SHORT.pack(VERSION) + encode(_update(record), VERSION)
+        return _SHORT.pack(UPDATE) + encode(update_key, VERSION), _pack_update(record)
     key = _SNAPSHOT_PREFIX + encode(ShareSnapshotKey(group_id=group_id, topic_id=topic_id, partition=partition), VERSION)
-    return key, None if isinstance(record, Tombstone) else _SHORT.pack(VERSION) + encode(_snapshot(record), VERSION)
+    return key, None if isinstance(record, Tombstone) else _pack_snapshot(record)
 
 
-def _update(record: ShareUpdate) -> ShareUpdateValue:
-    return ShareUpdateValue(
+def _pack_update(record: ShareUpdate) -> bytes:
+    if len(record.batches) <= MOST_PACKED:
+        epochs = record.snapshot_epoch, record.leader_epoch
+        return _UPDATE.pack(VERSION, *epochs, record.start_offset) + _pack_rest(record)
+    value = ShareUpdateValue(
         snapshot_epoch=record.snapshot_epoch,
         leader_epoch=record.leader_epoch,
         start_offset=record.start_offset,
         delivery_complete_count=record.delivery_complete_count,
         state_batches=_to_messages(record.batches),
     )
+    return _SHORT.pack(VERSION) + encode(value, VERSION)
 
 
-def _snapshot(record: ShareSnapshot) -> ShareSnapshotValue:
-    return ShareSnapshotValue(
+def _pack_snapshot(record: ShareSnapshot) -> bytes:
+    if len(record.batches) <= MOST_PACKED:
+        epochs = record.snapshot_epoch, record.state_epoch, record.leader_epoch
+        times = record.created_ms, record.written_ms
+        return _SNAPSHOT.pack(VERSION, *epochs, record.start_offset, *times) + _pack_rest(record)
+    value = ShareSnapshotValue(
         snapshot_epoch=record.snapshot_epoch,
         state_epoch=record.state_epoch,
         leader_epoch=record.leader_epoch,
@@ -93,6 +117,15 @@ def _snapshot(record: ShareSnapshot) -> ShareSnapshotValue:
         write_timestamp=record.written_ms,
         state_batches=_to_messages(record.batches),
     )
+    return _SHORT.pack(VERSION) + encode(value, VERSION)
+
+
+def _pack_rest(record: ShareUpdate | ShareSnapshot) -> bytes:
+    """Return the end of a value: its batches, and its tag if the delivery complete count is known."""
+    batches = b"".join([_BATCH.pack(first, last, state, count, 0) for first, last, state, count in record.batches])
+    complete = record.delivery_complete_count
+    tags = NO_TAGS if complete == UNKNOWN_COUNT else _COMPLETE_TAG.pack(1, 0, 4, complete)
+    return bytes((len(record.batches) + 1,)) + batches + tags
 
 
 def _to_messages(batches: tuple[StateBatch, ...]) -> list[ShareSnapshotValue.StateBatch]:
@@ -108,21 +141,67 @@ def _from_messages(batches: list[ShareSnapshotValue.StateBatch]) -> tuple[StateB
 
 def decode_record(key: bytes, value: bytes | None) -> StateRecord | None:
     """Decode a stored record; None if the key's type is unknown. Raises `UnreadableRecord` if it is malformed."""
-    kind = _prefix(key)
-    if kind not in (SNAPSHOT, UPDATE):
-        return None
+    return None if _prefix(key) not in (SNAPSHOT, UPDATE) else decode_value(_prefix(key), decode_key(key), value)
+
+
+def decode_key(key: bytes) -> SharePartitionKey:
+    """Decode the key of a snapshot or an update, which have the same fields. Raises `UnreadableRecord` if it is malformed."""
     try:
-        known = decode(ShareSnapshotKey, VERSION, key[2:])  # both keys have the same fields
-        place = SharePartitionKey(known.group_id, known.topic_id, known.partition)
-        if value is None and kind == SNAPSHOT:
-            return Tombstone(place)
-        if value is None:
-            raise UnreadableRecord(f"an update of share partition {place.coordinator_key()!r} has no value")
-        if (version := _prefix(value)) != VERSION:
-            raise UnreadableRecord(f"the state of share partition {place.coordinator_key()!r} has version {version}")
-        return _decode_snapshot(place, value) if kind == SNAPSHOT else _decode_update(place, value)
+        known = decode(ShareSnapshotKey, VERSION, key[2:])
     except Malformed as malformed:
         raise UnreadableRecord(str(malformed)) from malformed
+    return SharePartitionKey(known.group_id, known.topic_id, known.partition)
+
+
+def decode_value(kind: int, key: SharePartitionKey, value: bytes | None) -> StateRecord:
+    """Decode the value of a snapshot or an update. Raises `UnreadableRecord` if it is malformed."""
+    if value is None and kind == SNAPSHOT:
+        return Tombstone(key)
+    if value is None:
+        raise UnreadableRecord(f"an update of share partition {key.coordinator_key()!r} has no value")
+    if (version := _prefix(value)) != VERSION:
+        raise UnreadableRecord(f"the state of share partition {key.coordinator_key()!r} has version {version}")
+    head = _SNAPSHOT if kind == SNAPSHOT else _UPDATE
+    rest = _unpack_rest(value, head.size)
+    if rest is None:
+        try:
+            return _decode_snapshot(key, value) if kind == SNAPSHOT else _decode_update(key, value)
+        except Malformed as malformed:
+            raise UnreadableRecord(str(malformed)) from malformed
+    return _from_parts(kind, key, value, *rest)
+
+
+def _from_parts(
+    kind: int, key: SharePartitionKey, value: bytes, complete: int, batches: tuple[StateBatch, ...]
+) -> ShareSnapshot | ShareUpdate:
+    if kind == UPDATE:
+        _, snapshot_epoch, leader_epoch, start_offset = _UPDATE.unpack_from(value)
+        return ShareUpdate(key, snapshot_epoch, leader_epoch, start_offset, complete, batches)
+    _, snapshot_epoch, state_epoch, leader_epoch, start_offset, created_ms, written_ms = _SNAPSHOT.unpack_from(value)
+    return ShareSnapshot(key, snapshot_epoch, state_epoch, leader_epoch, start_offset, complete, created_ms, written_ms, batches)
+
+
+def _unpack_rest(value: bytes, at: int) -> tuple[int, tuple[StateBatch, ...]] | None:
+    """Return the delivery complete count and the batches at the end of a value; None if it needs the declared message.
+
+    One call reads all batches, because a coordinator reads a million of them when it is loaded.
+    """
+    number = value[at] - 1 if at < len(value) else -1
+    end = at + 1 + number * _BATCH.size
+    if not 0 <= number <= MOST_PACKED or end >= len(value):
+        return None
+    tags = value[end:]
+    complete = UNKNOWN_COUNT
+    if tags != NO_TAGS:
+        if len(tags) != _COMPLETE_TAG.size or tags[:3] != ONE_TAG:
+            return None
+        complete = _COMPLETE_TAG.unpack(tags)[3]
+    batches = []
+    for first, last, state, count, tagged in _BATCH.iter_unpack(value[at + 1 : end]):
+        if tagged:
+            return None
+        batches.append((first, last, state, count))
+    return complete, tuple(batches)
 
 
 def _decode_snapshot(key: SharePartitionKey, value: bytes) -> ShareSnapshot:
@@ -157,24 +236,39 @@ def _prefix(data: bytes) -> int:
 class ShareStateReader(RecordReader[StateRecord]):
     """The reader of one partition of `__share_group_state`. It skips records that a later snapshot replaces, undecoded."""
 
-    __slots__ = ()
+    __slots__ = ("_keys",)
 
     def __init__(self) -> None:
         super().__init__(decode_record)
+        self._keys: dict[bytes, SharePartitionKey] = {}
+        """The share partitions of stored keys, without their types."""
 
     def read_all(self, rows: RecordRows, read_row: Callable[[int], StateRecord | None]) -> Iterator[StateRecord]:
         """Yield the newest readable snapshot of each share partition, and its later updates, in their order in the log."""
-        kept: list[tuple[int, StateRecord]] = []
+        kept: list[StateRecord] = []
         replaced: set[bytes] = set()
         for row in range(len(rows.keys_at) - 1, -1, -1):
             key = rows.key(row) or b""
             if key[2:] in replaced:
                 continue
-            record = read_row(row)
+            record = self._read_usual(key, rows, row) or read_row(row)
             if record is None:
                 continue
             if not isinstance(record, ShareUpdate):
                 replaced.add(key[2:])
                 record = record._replace(offset=rows.offsets[row])
-            kept.append((row, record))
-        return (record for _, record in reversed(kept))
+            self._keys[key[2:]] = record.key
+            kept.append(record)
+        return reversed(kept)
+
+    def _read_usual(self, key: bytes, rows: RecordRows, row: int) -> StateRecord | None:
+        """Decode a record of the usual form whose share partition is known; None for others."""
+        known, kind = self._keys.get(key[2:]), key[:2]
+        if known is None or kind not in (_SNAPSHOT_PREFIX, _UPDATE_PREFIX):
+            return None
+        at = rows.values_at[row]
+        value = rows.data[at : at + max(0, rows.value_sizes[row])]
+        is_update = kind == _UPDATE_PREFIX
+        head = _UPDATE if is_update else _SNAPSHOT
+        rest = _unpack_rest(value, head.size) if value[:2] == _VERSION_PREFIX else None
+        return None if rest is None else _from_parts(UPDATE if is_update else SNAPSHOT, known, value, *rest)
