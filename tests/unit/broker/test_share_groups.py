@@ -264,14 +264,15 @@ def test_a_group_of_another_kind_is_refused_and_refuses(machine: Machine, group:
 def test_share_groups_are_listed_by_type_and_state(group: Group) -> None:
     group.settle("a")
 
-    def listed(**filters: list[str]) -> list[str]:
-        return [each.group_id for each in group.machine.ask(16, 5, ListGroupsRequest(**filters)).groups]
+    def listed(types: Sequence[str] = (), states: Sequence[str] = ()) -> list[str]:
+        body = ListGroupsRequest(types_filter=list(types), states_filter=list(states))
+        return [each.group_id for each in group.machine.ask(16, 5, body).groups]
 
-    assert listed(types_filter=["share"]) == ["g"]
-    assert listed(types_filter=["consumer"]) == []
-    assert listed(states_filter=["Stable"]) == ["g"]
+    assert listed(["share"]) == ["g"]
+    assert listed(["consumer"]) == []
+    assert listed(states=["Stable"]) == ["g"]
     group.leave("a")
-    assert listed(states_filter=["Empty"], types_filter=["share"]) == ["g"]
+    assert listed(["Share"], ["Empty"]) == ["g"]
 
 
 def test_the_offsets_of_a_group_without_members_can_be_altered(group: Group) -> None:
