@@ -48,7 +48,12 @@ IN_2_8 = {
 }
 IN_BROKER = "2.8.2"
 """A release whose tools are in the jar of its broker, and can go straight to ZooKeeper."""
-TOOLS = {VERSION: {**SINCE_4, "groups": "org.apache.kafka.tools.GroupsCommand"}, "3.9.1": IN_3_9, IN_BROKER: IN_2_8}
+SINCE_4_3 = {
+    **SINCE_4,
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
+}
+TOOLS = {VERSION: SINCE_4_3, "3.9.1": IN_3_9, IN_BROKER: IN_2_8}
 END = "\4"
 
 
