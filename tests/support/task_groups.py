@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from ottla.coord.consumer.assign import finish
@@ -110,3 +111,12 @@ def loads(group: TaskGroup, assigned: Assigned, *, only_active: bool = True) -> 
     for name, each in assigned.items():
         tasks[group.members[name].process_id] += len(each_task(each.active)) + (0 if only_active else len(each_task(each.standby)))
     return {process: tasks[process] / capacity[process] for process in capacity}
+
+
+def unshrunk(test: Callable[..., Any]) -> Callable[..., Any]:
+    """A test that ends at its first failing example: which one it is does not matter when the mistake is known."""
+    handle = getattr(test, "hypothesis", None)
+    if handle is None:
+        return test
+    again: Callable[..., Any] = given(**handle._given_kwargs)(handle.inner_test)
+    return settings(phases=[Phase.generate], report_multiple_bugs=False)(again)

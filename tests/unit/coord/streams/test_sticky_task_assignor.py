@@ -27,6 +27,7 @@ from tests.support.task_groups import (
     subtopology,
     task_groups,
     threads,
+    unshrunk,
 )
 
 STATEFUL = {"0": subtopology(6, is_stateful=True)}
@@ -265,7 +266,7 @@ def test_a_planted_mistake_is_found(
 ) -> None:
     monkeypatch.setattr(owner, name, wrong)
     with pytest.raises((AssertionError, KeyError, TypeError, AttributeError)):
-        test()
+        unshrunk(test)()
 
 
 def test_a_long_assignment_can_be_interrupted_and_finished() -> None:
