@@ -75,7 +75,6 @@ def test_each_topic_is_named_once() -> None:
         ({"state_changelog_topics": (InternalTopic("counts", 0, 0, (("a", "1"), ("a", "2"))),)}, "has the config a more than once"),
         ({"copartition_groups": (CopartitionGroup((2,)),)}, "refers to a topic that the subtopology does not have"),
         ({"copartition_groups": (CopartitionGroup((-1,)),)}, "refers to a topic that the subtopology does not have"),
-        ({"copartition_groups": (CopartitionGroup((), (0,)),)}, "refers to a topic that the subtopology does not have"),
         ({"copartition_groups": (CopartitionGroup((), (), (32767,)),)}, "refers to a topic that the subtopology does not have"),
     ],
 )

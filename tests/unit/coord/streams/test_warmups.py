@@ -13,7 +13,7 @@ from ottla.coord.streams.assign import migrations, warmups
 from ottla.coord.streams.assign.built_in import STICKY
 from ottla.coord.streams.assign.migrations import UNKNOWN_OFFSET, HeldTasks
 from ottla.coord.streams.assign.warmups import refine
-from ottla.coord.streams.values import AssignmentConfigs, Task, TaskMember, Tasks
+from ottla.coord.streams.values import AssignmentConfigs, Task, TaskMember, TaskSets
 from tests.support.task_groups import (
     Assigned,
     Members,
@@ -35,17 +35,17 @@ TASK: Task = ("0", 0)
 END = 100_000
 
 
-def holding(members: Members, **held: Tasks) -> Members:
+def holding(members: Members, **held: TaskSets) -> Members:
     """Members with their present tasks; an underscore in a name stands for a dash."""
-    return {name: each._replace(assigned=held.get(name.replace("-", "_"), Tasks())) for name, each in members.items()}
+    return {name: each._replace(assigned=held.get(name.replace("-", "_"), TaskSets())) for name, each in members.items()}
 
 
 def tasks_of(*numbers: int) -> dict[str, frozenset[int]]:
     return {"0": frozenset(numbers)} if numbers else {}
 
 
-def active(*numbers: int) -> Tasks:
-    return Tasks(tasks_of(*numbers))
+def active(*numbers: int) -> TaskSets:
+    return TaskSets(tasks_of(*numbers))
 
 
 def with_offset(member: TaskMember, offset: int, end: int = END, task: Task = TASK) -> TaskMember:
@@ -57,7 +57,7 @@ def moving(most: int = 2) -> TaskGroup:
     return TaskGroup(holding(threads(1, 1), p0_0=active(0)), ONE, AssignmentConfigs(num_warmup_replicas=most))
 
 
-TO_P1 = {"p0-0": Tasks(), "p1-0": active(0)}
+TO_P1 = {"p0-0": TaskSets(), "p1-0": active(0)}
 
 
 def refined(group: TaskGroup, targets: Assigned) -> Assigned:
@@ -65,20 +65,20 @@ def refined(group: TaskGroup, targets: Assigned) -> Assigned:
 
 
 def test_a_task_that_moves_stays_where_it_is_processed_while_its_target_warms_up() -> None:
-    assert refined(moving(), TO_P1) == {"p0-0": active(0), "p1-0": Tasks(warmup=tasks_of(0))}
+    assert refined(moving(), TO_P1) == {"p0-0": active(0), "p1-0": TaskSets(warmup=tasks_of(0))}
 
 
 def test_a_warm_task_moves() -> None:
     group = moving()
-    warm = with_offset(group.members["p1-0"]._replace(assigned=Tasks(warmup=tasks_of(0))), END - 10_000)
+    warm = with_offset(group.members["p1-0"]._replace(assigned=TaskSets(warmup=tasks_of(0))), END - 10_000)
     assert refined(group._replace(members={**group.members, "p1-0": warm}), TO_P1) == TO_P1
 
 
 @pytest.mark.parametrize("offset", [0, END - 10_001, UNKNOWN_OFFSET], ids=["nothing", "too-little", "unknown"])
 def test_a_task_that_is_not_warm_yet_keeps_its_warmup_task(offset: int) -> None:
     group = moving()
-    cold = with_offset(group.members["p1-0"]._replace(assigned=Tasks(warmup=tasks_of(0))), offset)
-    assert refined(group._replace(members={**group.members, "p1-0": cold}), TO_P1)["p1-0"] == Tasks(warmup=tasks_of(0))
+    cold = with_offset(group.members["p1-0"]._replace(assigned=TaskSets(warmup=tasks_of(0))), offset)
+    assert refined(group._replace(members={**group.members, "p1-0": cold}), TO_P1)["p1-0"] == TaskSets(warmup=tasks_of(0))
 
 
 def test_without_warmup_tasks_everything_moves_at_once() -> None:
@@ -92,7 +92,7 @@ def test_a_stateless_task_moves_at_once() -> None:
 
 def test_a_task_moves_at_once_between_threads_of_a_process() -> None:
     members = holding(threads(2), p0_0=active(0))
-    targets = {"p0-0": Tasks(), "p0-1": active(0)}
+    targets = {"p0-0": TaskSets(), "p0-1": active(0)}
     assert refine(members, targets, ONE, AssignmentConfigs()) is targets
 
 
@@ -101,13 +101,13 @@ def test_a_task_that_nobody_has_moves_at_once() -> None:
 
 
 def test_a_caught_up_standby_task_is_promoted_until_the_target_is_warm() -> None:
-    members = holding(threads(1, 1), p0_0=Tasks(standby=tasks_of(0)))
+    members = holding(threads(1, 1), p0_0=TaskSets(standby=tasks_of(0)))
     members["p0-0"] = with_offset(members["p0-0"], END)
-    assert refine(members, TO_P1, ONE, AssignmentConfigs()) == {"p0-0": active(0), "p1-0": Tasks(warmup=tasks_of(0))}
+    assert refine(members, TO_P1, ONE, AssignmentConfigs()) == {"p0-0": active(0), "p1-0": TaskSets(warmup=tasks_of(0))}
 
 
 def test_a_target_with_the_state_on_its_disk_gets_the_task_before_a_standby_task() -> None:
-    members = holding(threads(1, 1), p0_0=Tasks(standby=tasks_of(0)))
+    members = holding(threads(1, 1), p0_0=TaskSets(standby=tasks_of(0)))
     members = {name: with_offset(each, END) for name, each in members.items()}
     assert refine(members, TO_P1, ONE, AssignmentConfigs()) is TO_P1
 
@@ -124,27 +124,27 @@ def test_a_task_whose_target_has_left_stays() -> None:
 
 
 def test_a_standby_task_of_the_target_needs_no_warmup_task() -> None:
-    members = holding(threads(1, 1), p0_0=active(0), p1_0=Tasks(standby=tasks_of(0)))
-    targets = {"p0-0": Tasks(standby=tasks_of(0)), "p1-0": active(0)}
+    members = holding(threads(1, 1), p0_0=active(0), p1_0=TaskSets(standby=tasks_of(0)))
+    targets = {"p0-0": TaskSets(standby=tasks_of(0)), "p1-0": active(0)}
     assert refine(members, targets, ONE, AssignmentConfigs(1, num_warmup_replicas=1)) == {
         "p0-0": active(0),
-        "p1-0": Tasks(standby=tasks_of(0)),
+        "p1-0": TaskSets(standby=tasks_of(0)),
     }
 
 
 def test_no_more_tasks_warm_up_than_permitted_and_those_in_progress_stay() -> None:
-    members = holding(threads(1, 1), p0_0=active(0, 1), p1_0=Tasks(warmup=tasks_of(1)))
-    targets = {"p0-0": Tasks(), "p1-0": active(0, 1)}
+    members = holding(threads(1, 1), p0_0=active(0, 1), p1_0=TaskSets(warmup=tasks_of(1)))
+    targets = {"p0-0": TaskSets(), "p1-0": active(0, 1)}
     assert refine(members, targets, TWO, AssignmentConfigs(num_warmup_replicas=1)) == {
         "p0-0": active(0, 1),
-        "p1-0": Tasks(warmup=tasks_of(1)),
+        "p1-0": TaskSets(warmup=tasks_of(1)),
     }
 
 
 def test_warmup_tasks_are_spread_over_processes() -> None:
     four = {"0": subtopology(4, is_stateful=True)}
     members = holding(threads(1, 1, 1), p0_0=active(0, 1, 2, 3))
-    targets = {"p0-0": Tasks(), "p1-0": active(0, 1), "p2-0": active(2, 3)}
+    targets = {"p0-0": TaskSets(), "p1-0": active(0, 1), "p2-0": active(2, 3)}
     found = refine(members, targets, four, AssignmentConfigs(num_warmup_replicas=2))
     assert [len(each_task(found[name].warmup)) for name in ("p1-0", "p2-0")] == [1, 1]
 
@@ -153,7 +153,7 @@ def test_a_member_that_restores_an_active_task_warms_up_last() -> None:
     members = holding(threads(1, 1, 1), p0_0=active(0, 1), p1_0=active(2), p2_0=active(3, 4))
     members["p1-0"] = with_offset(members["p1-0"], 5, task=("0", 2))
     five = {"0": subtopology(5, is_stateful=True)}
-    targets = {"p0-0": Tasks(), "p1-0": active(0, 2), "p2-0": active(1, 3, 4)}
+    targets = {"p0-0": TaskSets(), "p1-0": active(0, 2), "p2-0": active(1, 3, 4)}
     found = refine(members, targets, five, AssignmentConfigs(num_warmup_replicas=1))
     assert found["p2-0"].warmup == tasks_of(1)
     assert not found["p1-0"].warmup
@@ -170,7 +170,7 @@ class Restoring:
             members={name: self._moved(each, assigned[name]) for name, each in self.group.members.items()}
         )
 
-    def _moved(self, member: TaskMember, tasks: Tasks) -> TaskMember:
+    def _moved(self, member: TaskMember, tasks: TaskSets) -> TaskMember:
         stateful = all_tasks(self.group, only_stateful=True)
         copies = {task for task in (*each_task(tasks.standby), *each_task(tasks.warmup)) if task in stateful}
         processed = {task for task in each_task(tasks.active) if task in stateful and task in self._warm(member)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ottla.coord.streams.values import ConfiguredSubtopology, Task, TaskIds, TaskMember, Tasks
+from ottla.coord.streams.values import ConfiguredSubtopology, Task, TaskIds, TaskMember, TaskSets
 
 UNKNOWN_OFFSET: Final = (1 << 63) - 1
 """The offset that a member reports for a task whose restoration has not begun."""
@@ -101,7 +101,7 @@ class HeldTasks:
         """Return the number of stateful tasks of a process for each of its members."""
         return len(self._held[process_id]) / self.capacities[process_id]
 
-    def best_copy(self, task: Task, targets: Mapping[str, Tasks]) -> str | None:
+    def best_copy(self, task: Task, targets: Mapping[str, TaskSets]) -> str | None:
         """Return the member whose copy of a task can become the active task; None if no copy has caught up.
 
         Copies that are no standby tasks of the target assignment come first, then those in the process with the least load.
@@ -109,14 +109,14 @@ class HeldTasks:
         caught_up = [copy for copy in self.copies.get(task, ()) if copy.is_caught_up]
 
         def cost(copy: TaskCopy) -> tuple[bool, float, str]:
-            standby = targets.get(copy.member_id, Tasks()).standby
+            standby = targets.get(copy.member_id, TaskSets()).standby
             return task[1] in standby.get(task[0], ()), self.load(copy.process_id), copy.member_id
 
         return min(caught_up, key=cost).member_id if caught_up else None
 
 
 def find_migrations(
-    held: HeldTasks, members: Mapping[str, TaskMember], targets: Mapping[str, Tasks]
+    held: HeldTasks, members: Mapping[str, TaskMember], targets: Mapping[str, TaskSets]
 ) -> tuple[list[Migration], dict[Task, str]]:
     """Return the tasks that wait, in order, and the targets of those that move now."""
     waiting: list[Migration] = []
@@ -137,7 +137,7 @@ def find_migrations(
 
 
 def _keeper(
-    held: HeldTasks, members: Mapping[str, TaskMember], targets: Mapping[str, Tasks], task: Task, target: str
+    held: HeldTasks, members: Mapping[str, TaskMember], targets: Mapping[str, TaskSets], task: Task, target: str
 ) -> str | None:
     """Return the member on which a task stays for now; None if it moves to its target at once."""
     holder = held.active.get(task)

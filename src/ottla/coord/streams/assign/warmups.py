@@ -19,7 +19,7 @@ from ottla.coord.streams.values import (
     Task,
     TaskIds,
     TaskMember,
-    Tasks,
+    TaskSets,
 )
 
 Patches = dict[str, "_Patch"]
@@ -27,10 +27,10 @@ Patches = dict[str, "_Patch"]
 
 def refine(
     members: Mapping[str, TaskMember],
-    targets: Mapping[str, Tasks],
+    targets: Mapping[str, TaskSets],
     topology: Mapping[str, ConfiguredSubtopology],
     configs: AssignmentConfigs,
-) -> Mapping[str, Tasks]:
+) -> Mapping[str, TaskSets]:
     """Return the assignment of the moment, on the way to `targets`.
 
     Stateful tasks stay on members that can process them until their targets have caught up. The result is `targets` itself if no
@@ -135,11 +135,11 @@ def _fund(
 class _Patch:
     """The tasks of one member, to change."""
 
-    def __init__(self, tasks: Tasks) -> None:
+    def __init__(self, tasks: TaskSets) -> None:
         self.active, self.standby, self.warmup = ({name: set(numbers) for name, numbers in each.items()} for each in tasks)
 
-    def tasks(self) -> Tasks:
-        return Tasks(_frozen(self.active), _frozen(self.standby), _frozen(self.warmup))
+    def tasks(self) -> TaskSets:
+        return TaskSets(_frozen(self.active), _frozen(self.standby), _frozen(self.warmup))
 
 
 def _frozen(tasks: Mapping[str, set[int]]) -> TaskIds:
@@ -149,11 +149,11 @@ def _frozen(tasks: Mapping[str, set[int]]) -> TaskIds:
 def _patched(
     held: HeldTasks,
     members: Mapping[str, TaskMember],
-    targets: Mapping[str, Tasks],
+    targets: Mapping[str, TaskSets],
     waiting: Iterable[Migration],
     warm: Mapping[Task, str],
     borrowed: set[Task],
-) -> Mapping[str, Tasks]:
+) -> Mapping[str, TaskSets]:
     """Return `targets` with waiting tasks on their keepers, and with warm-up tasks.
 
     Standby tasks are withheld where the process keeps the active task, or where they replace a standby task that is needed longer.
@@ -183,7 +183,7 @@ def _patched(
 def _withheld_standbys(
     held: HeldTasks,
     members: Mapping[str, TaskMember],
-    targets: Mapping[str, Tasks],
+    targets: Mapping[str, TaskSets],
     keepers: Mapping[Task, str],
     borrowed: set[Task],
 ) -> list[tuple[Task, str]]:
