@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient, ConfigResource
 
+import ottla
 from tests.support.clients.confluent import Confluent
 from tests.support.java_programs import Committed, write
 from tests.support.peers import Peer, start_peer
@@ -17,6 +18,7 @@ from tests.support.streams_programs import (
     PATIENCE_S,
     STREAMS_SETTINGS,
     StreamsApplication,
+    StreamsInstance,
     application,
     check_counts,
     wait_for_tasks,
@@ -28,8 +30,6 @@ pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(400)]
 PARTITIONS = 4
 TASKS = 2 * PARTITIONS
 """Words are repartitioned by one half of the tasks, and counted by the other."""
-
-Write = Callable[[str], None]
 
 
 class Lines:
@@ -64,15 +64,18 @@ def lines(killable: Peer) -> Lines:
     client = Confluent(killable.address)
     for topic in ("lines", "counts"):
         client.create_topic(topic, PARTITIONS)
-        eventually(lambda topic=topic: client.partitions(topic) == PARTITIONS, what=f"{topic} is known")
+        eventually(partial(_has_partitions, client, topic), what=f"{topic} is known")
     return Lines(killable.address)
 
 
 def topic_configs(address: str, topic: str) -> dict[str, str]:
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 0})
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    entries = admin.describe_configs([resource])[resource].result(PATIENCE_S)
-    return {name: entry.value for name, entry in entries.items() if not entry.is_default}
+    with ottla.Admin(address) as admin:
+        configs = admin.describe_topic_configs(topic)
+    return {name: str(entry.value) for name, entry in configs.items()}
+
+
+def _has_partitions(client: Confluent, topic: str) -> bool:
+    return client.partitions(topic) == PARTITIONS
 
 
 def test_a_word_count_gets_its_internal_topics_and_goes_on_from_its_restored_store(
@@ -142,12 +145,11 @@ def test_standby_tasks_take_over_and_queries_find_their_instances(
         wait_for_tasks(instances, TASKS, standby=PARTITIONS)
         ports = {f"127.0.0.1:{instance.port}": instance for instance in instances}
         for word in ("again", "word1", "word2"):
-            holder = eventually(
-                lambda word=word: ports.get(instances[0].ask(f"find {word}")), timeout_s=PATIENCE_S, what=f"{word} is found"
-            )
+            eventually(lambda: instances[0].ask(f"find {word}") in ports, timeout_s=PATIENCE_S, what=f"{word} is found")  # noqa: B023
+            holder = ports[instances[0].ask(f"find {word}")]
             assert holder.ask(f"get {word}") == str(lines.wanted[word])
-        told = eventually(lambda: all_endpoints(instances[1].ask("endpoints"), ports), timeout_s=PATIENCE_S, what="all are known")
-        assert "standby count-lines-counts-repartition" in told
+        eventually(lambda: _tells_all(instances[1], ports), timeout_s=PATIENCE_S, what="all are known")
+        assert "standby count-lines-counts-repartition" in instances[1].ask("endpoints")
         lost = instances.pop(0)
         lost.kill()
         lines.write("second")
@@ -155,8 +157,9 @@ def test_standby_tasks_take_over_and_queries_find_their_instances(
         lines.check(app)
 
 
-def all_endpoints(told: str, ports: dict[str, object]) -> str | None:
-    return told if all(f"{port} active" in told for port in ports) else None
+def _tells_all(instance: StreamsInstance, ports: Iterable[str]) -> bool:
+    said = instance.ask("endpoints")
+    return all(f"{port} active" in said for port in ports)
 
 
 def test_a_fatal_error_shuts_the_whole_application_down(killable: Peer, lines: Lines, tmp_path: Path) -> None:

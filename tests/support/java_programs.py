@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -62,7 +63,7 @@ class Committed:
         self._consumer = Consumer({**settings, "reconnect.backoff.max.ms": 200, "enable.auto.commit": False, "log_level": 0})
         self._consumer.assign([TopicPartition(topic, index, 0) for index in range(Confluent(address).partitions(topic))])
 
-    def wait_for(self, count: int, program: subprocess.Popen[bytes], log: Path) -> None:
+    def wait_for(self, count: int, program: subprocess.Popen[Any], log: Path) -> None:
         """Read until there are so many. Fails when the program ends before, or after the timeout, with the end of its log."""
 
         def reads() -> bool:
