@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.broker.partitions.partition import Partition
+from ottla.share.cells import ACQUIRED
 from ottla.share.partition import SharePartition
 from ottla.share.sessions import SharedPlace, ShareSession
 
@@ -35,4 +36,6 @@ class LedSharePartition:
     @property
     def is_unused(self) -> bool:
         """Return whether nobody fetches the share partition, and nothing in it is acquired or under way."""
-        return not self.watchers and not self.writes and self.machine.next_deadline_ms is None
+        if self.watchers or self.writes:
+            return False
+        return not any(cell.state == ACQUIRED for _, _, cell in self.machine.runs())

@@ -277,18 +277,20 @@ class SharePartitions:
     def _release(self, session: ShareSession, places: Sequence[SharedPlace]) -> Steps[None]:
         asked = ReleaseMember(session.member_id)
         for start in range(0, len(places), RELEASED_AT_ONCE):
-            now, owed = self._scheduler.now(), list[OwedWrite]()
+            now, owed, released = self._scheduler.now(), list[OwedWrite](), list[LedSharePartition]()
             for place in places[start : start + RELEASED_AT_ONCE]:
                 led = self._led.get((session.group_id, *place.key))
                 if led is not None:
+                    released.append(led)
                     led.watchers.pop(place, None)
                     if led.failure is None and led.machine.status is ShareStatus.ACTIVE:
                         outcome = self._submit(led, asked, now)
                         if outcome.write is not None:
                             owed.append(OwedWrite(led, outcome.write, None))
-                    self._drop_unused(led)
             if owed:
                 self.store(session.group_id, owed)
+            for led in released:
+                self._drop_unused(led)
             yield None
 
     def forget(self, session: ShareSession, places: Iterable[SharedPlace]) -> None:
