@@ -233,7 +233,7 @@ class NaiveSharePartition:
                 deadline = -(-(now + self.limits.lock_duration_ms) // TICK_MS) * TICK_MS
                 self.states[offset].deadline = deadline
             else:
-                self._begin(offset, STATES[kind], 0)
+                self._begin(offset, STATES[kind])
                 written.append(offset)
         return self._written(written)
 
@@ -247,7 +247,7 @@ class NaiveSharePartition:
         self.token += 1
         held = [offset for offset, each in sorted(self.states.items()) if each.state == ACQUIRED and each.member == member]
         for offset in held:
-            self._begin(offset, AVAILABLE, -1)
+            self._begin(offset, AVAILABLE)
         return self._written(held)
 
     def expire(self, now: int) -> list[int]:
@@ -292,12 +292,12 @@ class NaiveSharePartition:
                     self._give_up(each)
         self.trim()
 
-    def _begin(self, offset: int, state: int, delta: int) -> None:
+    def _begin(self, offset: int, state: int) -> None:
         each = self.states[offset]
-        if state == AVAILABLE and not delta and each.count >= self.limits.delivery_count_limit:
+        if state == AVAILABLE and each.count >= self.limits.delivery_count_limit:
             state = ARCHIVED
         each.held = (each.member, each.count)
-        each.state, each.count, each.member, each.token = state, each.count + delta, "", self.token
+        each.state, each.member, each.token = state, "", self.token
 
     def _give_up(self, each: OffsetState) -> None:
         each.put(AVAILABLE if each.count < self.limits.delivery_count_limit else ARCHIVED, each.count)

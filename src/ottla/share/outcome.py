@@ -70,7 +70,7 @@ class AcknowledgeRecords(NamedTuple):
 
 
 class ReleaseMember(NamedTuple):
-    """An input: a member's share session has ended, so that its records are released as if they had not been delivered."""
+    """An input: a member's share session has ended, so that its records are released. The delivery counts."""
 
     member_id: str
 

@@ -184,7 +184,7 @@ class SharePartition:
         return ShareOutcome(changes=changes, write=self._write([change for change in changes if change.cell.token]))
 
     def _decide_release(self, asked: ReleaseMember, now_ms: int) -> ShareOutcome:
-        changes = release_member(self._window, asked.member_id, self._last_token + 1)
+        changes = release_member(self._window, asked.member_id, self.limits.delivery_count_limit, self._last_token + 1)
         return ShareOutcome(changes=changes, write=self._write(changes))
 
     def _decide_expiry(self, asked: ExpireLocks, now_ms: int) -> ShareOutcome:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, NO_MEMBER, Cell
+from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, Cell
 from ottla.share.window import CellChange, InFlightWindow
 
 
-def release_member(window: InFlightWindow, member_id: str, token: int) -> list[CellChange]:
-    """Return the changes that release all records of a member. Their delivery counts are as before they were acquired."""
+def release_member(window: InFlightWindow, member_id: str, delivery_count_limit: int, token: int) -> list[CellChange]:
+    """Return the changes that release all records of a member, as if the member released each of them."""
     return [
-        CellChange(first, last, Cell(AVAILABLE, cell.delivery_count - 1, NO_MEMBER, cell.deadline_ms, token, cell))
+        CellChange(
+            first, last, give_up(cell, delivery_count_limit)._replace(deadline_ms=cell.deadline_ms, token=token, previous=cell)
+        )
         for first, last, cell in window.all_runs()
         if cell.state == ACQUIRED and cell.member_id == member_id
     ]

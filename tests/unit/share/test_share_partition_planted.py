@@ -36,10 +36,10 @@ def load_batches_alone(read: StateRead) -> InFlightWindow:
     return window
 
 
-def keep_counts(window: InFlightWindow, member_id: str, token: int) -> list[CellChange]:
+def count_nothing(window: InFlightWindow, member_id: str, limit: int, token: int) -> list[CellChange]:
     return [
-        change._replace(cell=change.cell._replace(delivery_count=change.cell.delivery_count + 1))
-        for change in RELEASE_MEMBER(window, member_id, token)
+        change._replace(cell=change.cell._replace(delivery_count=change.cell.delivery_count - 1))
+        for change in RELEASE_MEMBER(window, member_id, limit, token)
     ]
 
 
@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "accepts one record twice in a request": (acknowledge, "_claim", lambda claimed, first, last: True),
     "expires beyond the limit": (release, "give_up", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
     "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms: []),
-    "counts deliveries that did not happen": (partition, "release_member", keep_counts),
+    "does not count deliveries to closed sessions": (partition, "release_member", count_nothing),
     "restores a lock that has ended": (partition, "roll_back", restore_expired),
     "commits nothing": (partition, "commit", lambda window, ranges, token: []),
     "moves over records whose write is under way": (Cell, "is_complete", property(lambda cell: cell.state >= 2)),
