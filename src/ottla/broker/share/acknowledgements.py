@@ -97,11 +97,8 @@ class Acknowledgements:
             return
         self._has_ranges = True
         led = self._rooms.get(member.group_id, topic_id, index)
-        if led is None:
-            self._record(key, UNKNOWN_TOPIC_OR_PARTITION, None)
-            return
-        error_code = led.partition.leader_error()
-        if error_code:
+        error_code = self._rooms.absent_error(self._name_of(topic_id) or "", index) if led is None else led.partition.leader_error()
+        if led is None or error_code:
             self._record(key, error_code, None)
             return
         self._missing += 1

@@ -131,6 +131,13 @@ class SharePartitions:
         """Return whether a partition exists, here or on another broker."""
         return self._partitions.get(topic, index) is not None or self._image.has_partition(topic, index)
 
+    def absent_error(self, topic: str, index: int) -> int:
+        """Return the error for an acknowledgement of a share partition that is not loaded: who leads it now, if it is not here."""
+        partition = self._partitions.get(topic, index)
+        if partition is None:
+            return self._partitions.absent_error(topic, index)
+        return partition.leader_error() or UNKNOWN_TOPIC_OR_PARTITION
+
     def find(self, session: ShareSession, place: SharedPlace, *, may_load: bool) -> LedSharePartition | int:
         """Return the share partition at a place of a session, or an error code. Without one, begin to load it.
 
