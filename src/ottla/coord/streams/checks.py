@@ -44,7 +44,7 @@ def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal |
     ):
         if text is not None and not text.strip(_BLANKS):
             return _invalid(f"{name} can't be empty: set it, or use null where that is allowed.")
-    return _epoch_error(body) or _tasks_error(body)
+    return _epoch_error(body) or _lists_error(body)
 
 
 def _unsupported(body: StreamsGroupHeartbeatRequest, version: int) -> str | None:
@@ -89,12 +89,15 @@ def _joining_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
     return None if fault is None else Refusal(STREAMS_INVALID_TOPOLOGY, fault)
 
 
-def _tasks_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+def _lists_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
     kinds = body.active_tasks, body.standby_tasks, body.warmup_tasks
     if any(kind is None for kind in kinds) and any(kind is not None for kind in kinds):
         return _invalid("If one task-type is non-null, all must be non-null: send all three lists, or none.")
     if body.member_epoch != JOINING_EPOCH and body.topology is not None:
         return _invalid("Topology can only be provided when (re-)joining: send null.")
+    tags = [tag.key for tag in body.client_tags or ()]
+    if len(set(tags)) < len(tags):
+        return _invalid("ClientTags contain a key twice: send one value for each key.")
     for offsets in (body.task_offsets, body.task_end_offsets):
         if offsets is not None and len(offset_table(offsets)) < len(offsets):
             return _invalid("Task offsets contain a duplicate entry: send one offset for each task.")
