@@ -98,22 +98,23 @@ def _topology_error(request: HeartbeatRequest, rights: Rights) -> StreamsGroupHe
 def _with_topics(request: HeartbeatRequest, context: StreamsContext, result: HeartbeatResult) -> StreamsGroupHeartbeatResponse:
     """Return the response, and begin to create missing internal topics. The status says why topics cannot be created."""
     if result.missing:
-        detail = _create_topics(request, context, result.missing)
+        detail = _create_topics(request, context, result.missing, 2 * result.response.heartbeat_interval_ms)
         for status in result.response.status or ():
             if detail and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail = f"{status.status_detail.rstrip('.')}; {detail}"
     return result.response
 
 
-def _create_topics(request: HeartbeatRequest, context: StreamsContext, missing: tuple[InternalTopic, ...]) -> str:
+def _create_topics(
+    request: HeartbeatRequest, context: StreamsContext, missing: tuple[InternalTopic, ...], retry_ms: int
+) -> str:
     """Begin to create internal topics. Return what prevents that, as text for the status; empty if nothing does."""
     rights, names = context.rights, [topic.name for topic in missing]
     if not rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):
         denied = rights.find_denied(request.peer, Operation.CREATE, Resource.TOPIC, names, request.api.name, request.now)
         if denied:
             return f"Unauthorized to CREATE on topics {some_of(denied)}."
-    interval_ms = context.settings.value.group_streams_heartbeat_interval_ms
-    context.topics.create(map(creatable, missing), request.now, 2 * interval_ms)
+    context.topics.create(map(creatable, missing), request.now, retry_ms)
     failures = context.topics.failures(names, request.now)
     reasons = [f"{name} ({message})" for name, message in failures.items()]
     return f"Creation failed: {some_of(reasons)}." if reasons else ""
