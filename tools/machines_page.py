@@ -31,6 +31,8 @@ MACHINES = {
     "Consumer group": "ottla.coord.consumer.group",
     "Member of a consumer group": "ottla.coord.consumer.states",
     "Share group": "ottla.coord.share.group",
+    "Streams group": "ottla.coord.streams.group",
+    "Member of a streams group": "ottla.coord.streams.states",
     "Transaction": "ottla.coord.transactions.transaction",
     "Replica of a partition: leader and follower": "ottla.broker.replication.replica",
     "Controller": "ottla.broker.controller.controller",

@@ -129,8 +129,9 @@ class StreamsHouse:
             self.machine.apply(record)
         self._carry_out(self.machine.recall(self.now))
 
-    def change_topics(self, gone: Iterable[str] = (), **partitions: int) -> None:
+    def change_topics(self, made: Mapping[str, int] | None = None, gone: Iterable[str] = ()) -> None:
         """Create or enlarge topics, or delete those that are `gone`."""
+        partitions = made or {}
         names = [*gone, *partitions]
         self._topics = self._topics.with_changes([KnownTopic(*each) for each in _known(partitions)], list(gone))
         self.ask(TopicsChanged(self._topics, frozenset(names), new=True))

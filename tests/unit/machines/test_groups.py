@@ -18,11 +18,20 @@ from ottla.coord.consumer.reconcile import Surroundings, Target, reconcile
 from ottla.coord.consumer.states import NEXT, Hindrance, MemberState
 from ottla.coord.settings import GroupSettings
 from ottla.coord.share import group as share
+from ottla.coord.streams import group as streams
+from ottla.coord.streams import reconcile as streams_reconciling
+from ottla.coord.streams.member import AssignedTasks, StreamsMember
+from ottla.coord.streams.reconcile import TaskSurroundings, TaskTarget
+from ottla.coord.streams.reconcile import reconcile as reconcile_tasks
+from ottla.coord.streams.states import NEXT as NEXT_OF_STREAMS
+from ottla.coord.streams.states import StreamsMemberState
+from ottla.coord.streams.values import TaskSets
 from tests.scenarios.steps import Step
 from tests.support.transitions import differences
 from tests.unit.coord import test_interleavings as classic_worlds
 from tests.unit.coord.consumer import test_consumer_interleavings as consumer_worlds
 from tests.unit.coord.share import test_share_interleavings as share_worlds
+from tests.unit.coord.streams import test_streams_interleavings as streams_worlds
 from tools.machines_page import Transition, table
 
 MOST_WORLDS = 300
@@ -31,6 +40,7 @@ TOPIC = bytes(15) + b"t"
 SETS: tuple[frozenset[int], ...] = tuple(map(frozenset, ((), (0,), (0, 1))))
 
 V = TypeVar("V")
+S = TypeVar("S")
 Watch = Callable[[ModuleType], set[Transition]]
 
 
@@ -91,12 +101,22 @@ def test_every_transition_of_a_share_group_is_in_its_table(watch: Watch) -> None
     assert differences("ottla.coord.share.group", seen) == {}
 
 
-class Recorded(dict[Hindrance, MemberState]):
+def test_every_transition_of_a_streams_group_is_in_its_table(watch: Watch) -> None:
+    seen, chance, rows = watch(streams), random.Random(1), set(table("ottla.coord.streams.group"))
+    for _ in range(MOST_WORLDS):
+        world = streams_worlds.World(chance.choice((0, 1_000)), chance.choice((0, 3_000)))
+        live(world, streams_worlds.VERBS, streams_worlds.CLIENTS, chance)
+        if rows <= seen:
+            break
+    assert differences("ottla.coord.streams.group", seen) == {}
+
+
+class Recorded(dict[Hindrance, S]):
     """The table of next states, which keeps what was asked of it last."""
 
     asked: Hindrance | None = None
 
-    def __getitem__(self, hindrance: Hindrance) -> MemberState:
+    def __getitem__(self, hindrance: Hindrance) -> S:
         self.asked = hindrance
         return super().__getitem__(hindrance)
 
@@ -113,6 +133,26 @@ def test_every_transition_of_a_member_is_in_its_table(monkeypatch: pytest.Monkey
         else:
             assert after.state is member.state
     assert differences("ottla.coord.consumer.states", seen) == {}
+
+
+def test_every_transition_of_a_member_of_a_streams_group_is_in_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(NEXT_OF_STREAMS)
+    monkeypatch.setattr(streams_reconciling, "NEXT", recorded)
+    seen = set[Transition]()
+    for state, held, wanted, taken in product(StreamsMemberState, SETS, SETS, SETS):
+        revoking = AssignedTasks({"0": {2: 1}}) if state is StreamsMemberState.UNREVOKED_TASKS else AssignedTasks()
+        assigned = AssignedTasks({"0": dict.fromkeys(held, 1)} if held else {})
+        member = StreamsMember("m", epoch=1, state=state, assigned=assigned, revoking=revoking)
+        for epoch, owned in product((1, 2), (None, {}, {"0": frozenset({0})}, {"0": frozenset({2})})):
+            recorded.asked = None
+            reported = None if owned is None else TaskSets(owned)
+            around = TaskSurroundings(lambda _, partition: partition in taken, lambda _, __: False, reported)  # noqa: B023 - called at once
+            after = reconcile_tasks(member, TaskTarget(epoch, TaskSets({"0": wanted} if wanted else {})), around)
+            if recorded.asked is not None:
+                seen.add(Transition(member.state.name, recorded.asked.name.lower().replace("_", " "), after.state.name))
+            else:
+                assert after.state is member.state
+    assert differences("ottla.coord.streams.states", seen) == {}
 
 
 def situations() -> Iterator[tuple[ConsumerMember, Target, Surroundings]]:

@@ -105,9 +105,7 @@ def _with_topics(request: HeartbeatRequest, context: StreamsContext, result: Hea
     return result.response
 
 
-def _create_topics(
-    request: HeartbeatRequest, context: StreamsContext, missing: tuple[InternalTopic, ...], retry_ms: int
-) -> str:
+def _create_topics(request: HeartbeatRequest, context: StreamsContext, missing: tuple[InternalTopic, ...], retry_ms: int) -> str:
     """Begin to create internal topics. Return what prevents that, as text for the status; empty if nothing does."""
     rights, names = context.rights, [topic.name for topic in missing]
     if not rights.may(request.peer, Operation.CREATE, Resource.CLUSTER, CLUSTER_NAME):

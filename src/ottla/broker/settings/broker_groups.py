@@ -84,7 +84,7 @@ class CoordinatorSettings(SettingsOf):
     group_coordinator_rebalance_protocols = Setting(
         LIST,
         ("classic", "consumer", "streams"),
-        "Group protocols that are served; without consumer, KIP-848's members are refused. streams and share have no effect.",
+        "Group protocols that are served: without consumer or streams, members of that protocol are refused. share has no effect.",
         check=PROTOCOLS,
     )
     group_initial_rebalance_delay_ms = Setting(

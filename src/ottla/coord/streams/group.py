@@ -9,13 +9,13 @@ of one decision are applied one after the other, so clients never see some of th
 | Empty | StreamsMemberStored | Assigning |
 | Empty | StreamsMemberStored | Reconciling |
 | NotReady | StreamsEpochStored | Assigning |
-| NotReady | StreamsEpochStored | Reconciling |
-| NotReady | StreamsEpochStored, TopologyStored | Stable |
+| NotReady | TopologyStored | Reconciling |
 | Assigning, Reconciling, Stable | StreamsEpochStored | NotReady |
 | Reconciling, Stable | StreamsEpochStored | Assigning |
 | Stable | StreamsMemberStored, StreamsCurrentStored, StreamsCurrentForgotten | Reconciling |
 | Assigning | StreamsTargetEpochStored | Reconciling |
-| Assigning, Reconciling | StreamsTargetEpochStored, StreamsCurrentStored, StreamsMemberForgotten | Stable |
+| Assigning | StreamsTargetEpochStored | Stable |
+| Reconciling | StreamsCurrentStored, StreamsMemberForgotten | Stable |
 | NotReady, Assigning, Reconciling | StreamsMemberForgotten | Empty |
 """
 

@@ -49,9 +49,9 @@ def test_a_group_without_its_source_waits_for_the_topic() -> None:
     assert house.group.state is StreamsGroupState.NOT_READY
     assert statuses(house.live()) == [MISSING_SOURCE_TOPICS]
     assert house.records == [], "nothing is configured again before a topic has changed"
-    house.change_topics(other=1)
+    house.change_topics({"other": 1})
     assert statuses(house.live()) == [MISSING_SOURCE_TOPICS]
-    house.change_topics(t=2)
+    house.change_topics({"t": 2})
     told = house.live()
     assert (told.member_epoch, tasks(told)[0], statuses(told)) == (3, {"0": [0, 1]}, [])
     assert house.group.state.value == "Stable"
@@ -62,7 +62,7 @@ def test_internal_topics_that_are_missing_are_named_with_the_partitions_that_the
     told = house.join(sent=STATEFUL)
     assert statuses(told) == [MISSING_INTERNAL_TOPICS]
     assert [(topic.name, topic.partitions) for topic in house.missing] == [("log", 2)]
-    house.change_topics(log=2)
+    house.change_topics({"log": 2})
     told = house.live()
     assert (statuses(told), tasks(told)[0], house.missing) == ([], {"0": [0, 1]}, ())
 
@@ -76,7 +76,7 @@ def test_an_internal_topic_with_other_partitions_is_a_status_and_no_task() -> No
 def test_a_source_that_grows_gives_more_tasks_and_one_that_goes_takes_them_all() -> None:
     house = StreamsHouse()
     house.join()
-    house.change_topics(t=3)
+    house.change_topics({"t": 3})
     assert tasks(house.live())[0] == {"0": [0, 1, 2]}
     house.change_topics(gone=["t"])
     told = house.live(owns={"0": [0, 1, 2]})
