@@ -69,7 +69,13 @@ def poll_all(consumer: ShareConsumer[Any, Any], count: int) -> list[Any]:
 def values_of(peer: Peer, group: str, topic: str) -> list[bytes | None]:
     """Return the values that the group still delivers."""
     with member(peer, group, topic) as consumer:
+        wait_for_partitions(consumer)
         return [record.value for record in consumer.records(IDLE_MS)]
+
+
+def wait_for_partitions(consumer: ShareConsumer[Any, Any]) -> None:
+    """Wait until the group has assigned partitions, which takes a second."""
+    eventually(lambda: bool(consumer.assignment()))
 
 
 @pytest.fixture
@@ -195,7 +201,8 @@ def test_two_consumers_of_one_process_share_one_partition(broker: Peer, group: s
     prepare(broker, group, jobs, [], partitions=1)
     found: list[bytes | None] = []
     with member(broker, group, jobs, max_poll_records=10) as one, member(broker, group, jobs, max_poll_records=10) as other:
-        eventually(lambda: bool(one.assignment() and other.assignment()))
+        wait_for_partitions(one)
+        wait_for_partitions(other)
         counts = []
         for start in range(0, 400, 20):
             produce(broker, jobs, values[start : start + 20])
@@ -340,6 +347,7 @@ def test_a_record_that_cannot_be_read_is_released_or_rejected(broker: Peer, grou
         with pytest.raises(ottla.DeserializationFailed):
             consumer.poll(WAIT_MS)
     with member(broker, group, jobs, value_deserializer="json", on_bad_record="skip") as consumer:
+        wait_for_partitions(consumer)
         assert consumer.poll(IDLE_MS) == []
     assert values_of(broker, group, jobs) == []
 

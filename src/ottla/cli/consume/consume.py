@@ -37,11 +37,14 @@ def build(parser: Parser) -> None:
         ),
         Example("consume flights -e --json --filter 'value.delay > 15'", "JSON objects of the delayed flights up to now."),
         Example("consume flights -g audit -n 100", "100 records as a member of a group, whose offsets are committed."),
+        Example("consume jobs --share -g workers -n 10", "10 records of a queue, which are accepted once they are printed."),
+        Example("consume jobs --share -g workers -e --acknowledge release --json", "The next records of a queue, left to others."),
     )
     completes(parser.add_argument("topics", metavar="TOPIC", nargs="+", help="topics, or with -r regular expressions"), "topics")
     _add_places(parser)
     _add_forms(parser)
     _add_conditions(parser)
+    _add_queue(parser)
     add_options(parser)
 
 
@@ -98,6 +101,15 @@ def _add_conditions(parser: Parser) -> None:
     help_text = "also print markers of transactions, as values COMMIT and ABORT"
     found.add_argument("--print-control", action="store_true", help=help_text)
     found.add_argument("--group-by-key", action="store_true", help="print the last record of each key, at the end")
+
+
+def _add_queue(parser: Parser) -> None:
+    found = parser.add_argument_group("queues")
+    help_text = """read as a member of the share group of -g, which begins at the end of topics unless its setting
+share.auto.offset.reset is earliest; -e stops once nothing arrives for 3 s"""
+    found.add_argument("--share", action="store_true", help=help_text)
+    help_text = "what becomes of printed records of a share group: accept (the default), release or reject"
+    found.add_argument("--acknowledge", choices=("accept", "release", "reject"), help=help_text)
 
 
 def _format(text: str) -> str:

@@ -34,11 +34,19 @@ def run(options: argparse.Namespace) -> int:
     from ottla.cli.consume.values import Binary
     from ottla.client.errors import NotSupported
 
+    if options.share:
+        from ottla.cli.consume.share_stream import check_share_options
+
+        check_share_options(options)
     _check(options)
     decoders = _decoders(
         options, Binary.BASE64 if options.json or options.meta_only else Binary.HEX if is_terminal() else Binary.RAW
     )
     rendering, selections = _choose_rendering(options, decoders), _selections(options)
+    if options.share:
+        from ottla.cli.consume.share_stream import print_queue
+
+        return print_queue(options, rendering)
     settings = _settings(options)
     try:
         return _print(options, settings, selections, rendering)

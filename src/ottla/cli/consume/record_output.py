@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PIPE_BYTES = 4096
 """The number of bytes that a pipe takes without blocking once it is ready: PIPE_BUF of Linux."""
+READER_PAUSE_S = 0.01
 WAIT_MS = 100
 """The time, in ms, after which a wait for a slow reader checks whether the command was stopped."""
 
@@ -64,6 +65,13 @@ class RecentLines:
                 found[where] = min(offsets[first], found.get(where, offsets[first]))
         return found
 
+    def holds_lines(self) -> bool:
+        """Return whether the pipe holds bytes that are not read yet."""
+        held = bytearray(4)
+        with suppress(OSError):  # not every system counts them
+            fcntl.ioctl(self._pipe, termios.FIONREAD, held)
+        return any(held)
+
     def _capacity(self) -> int:
         """Return the number of bytes that the pipe holds at most."""
         with suppress(OSError, AttributeError):
@@ -104,6 +112,11 @@ class RecordOutput:
     def unread(self) -> dict[TopicPartition, int]:
         """Return the offset of the first record of each partition that a reader did not read before it closed the pipe."""
         return self._recent.unread(self._written) if self._recent is not None and self.is_closed else {}
+
+    def wait_for_reader(self) -> None:
+        """Wait until the reader of a pipe has read everything, or has closed the pipe, or the command is stopped."""
+        while self._recent is not None and self._recent.holds_lines() and not (self.is_closed or self._stop.is_set()):
+            self._stop.wait(READER_PAUSE_S)
 
     def write(self, lines: LineBlock) -> tuple[int, OSError | None]:
         """Write lines. Return (number of completely written lines, error that ended the writing or None).

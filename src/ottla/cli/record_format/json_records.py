@@ -31,7 +31,7 @@ VALUES, TIMES = ("value", "payload"), ("timestamp", "ts")
 CONTROL = "control"
 FACTS = {
     "topic", "offset", "leader_epoch", "timestamp_type", "tstype", "broker", CONTROL, "producer_id", "producer_epoch",
-    "key_schema_id", "value_schema_id",
+    "key_schema_id", "value_schema_id", "delivery_count",
 }  # fmt: skip
 """Fields that a reader adds. A record that is sent does not have them."""
 KNOWN = {*VALUES, *TIMES, "key", "headers", "partition"}
@@ -41,7 +41,7 @@ def json_line(record: ConsumerRecord, batch: BatchInfo, key: object, value: obje
     """Return the object of a record, with its key and value as they are decoded. `name` is the name of the value."""
     # Most keys and values are texts: an object of strings that are encoded one by one takes a fifth of json.dumps of a dict.
     headers = [{"key": header, "value": plain(data)} for header, data in record.headers]
-    more = ""
+    more = _delivery_text(record.delivery_count)
     if batch.is_control:
         more = f', "control": true, "producer_id": {batch.producer_id}, "producer_epoch": {batch.producer_epoch}'
     text = (
@@ -61,6 +61,7 @@ def json_lines(records: list[ConsumerRecord]) -> list[bytes]:
         if record.where is not where:
             where = record.where
             head = f'{{"topic": {_json(where[0])}, "partition": {where[1]}, "offset": '
+            tail = f'"headers": []{_delivery_text(record.delivery_count)}}}'
         key, value = record.key, record.value
         try:
             if record.headers:
@@ -70,9 +71,14 @@ def json_lines(records: list[ConsumerRecord]) -> list[bytes]:
         except ValueError:  # bytes that are no text, or headers, are rare
             found.append(json_line(record, NO_BATCH, key, value))
             continue
-        text = f'{head}{record.offset}, "timestamp": {record.timestamp}, "key": {key_text}, "value": {value_text}, "headers": []}}'
+        text = f'{head}{record.offset}, "timestamp": {record.timestamp}, "key": {key_text}, "value": {value_text}, {tail}'
         found.append(text.encode("utf-8", "surrogatepass"))
     return found
+
+
+def _delivery_text(delivery_count: int | None) -> str:
+    """Return the end of an object of a record that a share group has delivered."""
+    return "" if delivery_count is None else f', "delivery_count": {delivery_count}'
 
 
 def _json(found: object) -> str:
