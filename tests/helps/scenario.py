@@ -20,6 +20,7 @@ DAILY = ("topic", "produce", "consume", "group", "config", "doctor")
 ROOMS = (
     "topics",
     "groups",
+    "queues",
     "records",
     "settings",
     "administration",

@@ -22,7 +22,7 @@ LAG = """Print how many records groups have yet to read: of named groups by part
 The lag is the distance of the committed offset to the end of the partition; there is none without a committed offset."""
 SEEK = """Set the committed offsets of a group without members, whose consumers then continue from there. All partitions with
 committed offsets change, or those of --topic; all of them in one request. Offsets before the start or after the end of a partition
-become its start or its end."""
+become its start or its end. Of a share group, the start offsets change: its queue begins there."""
 DELETE = "Delete groups without members, with their committed offsets. The name is typed to confirm it, or --yes is given."
 REMOVE_MEMBER = """Remove members from a group, which then rebalances. A consumer that still runs joins again; a static member that
 was lost leaves its partitions to others at once."""
@@ -56,6 +56,7 @@ def _add_list(own: Commands) -> None:
         Example("group list", "All groups with their types and states."),
         Example("group list --state empty --state dead", "Groups without members."),
         Example("group list --type consumer --json", "Groups of the consumer protocol (KIP-848), for programs."),
+        Example("group list --type share", "Queues (KIP-932)."),
     )
     command.add_argument("pattern", metavar="PATTERN", nargs="?", type=pattern, help="a regular expression that whole ids match")
     help_text = "only groups in this state, such as Stable or Empty; can be repeated"
@@ -99,6 +100,7 @@ def _add_seek(own: Commands) -> None:
         Example("group seek board --to start", "Read everything again."),
         Example("group seek board --to 2h --topic flights:0,3 --dry-run", "Print what two hours back would be."),
         Example("group seek board-2 --from-group board", "Continue where another group is."),
+        Example("group seek workers --to end --topic jobs", "Skip the records of a queue (a share group)."),
     )
     _add_group(command)
     target = command.add_mutually_exclusive_group(required=True)

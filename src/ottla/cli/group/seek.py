@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ottla.cli.command.output import Cell, show
 from ottla.cli.group.lag import SHARE, existing_topics
+from ottla.cli.group.share_seek import positions_of, set_start_offsets, start_offsets
 from ottla.cli.topic.offsets import PartitionOffsets, ranges
 from ottla.client.admin.offset_targets import TIME, NothingCommitted, target_offsets
 from ottla.errors import KafkaError
@@ -27,19 +28,27 @@ COLUMNS = ("group", "topic", "partition", "before", "after", "lag after")
 
 
 def run(admin: Admin, options: argparse.Namespace) -> int:
-    """Set the committed offsets of a group, in one request."""
+    """Set the committed offsets of a group, or the start offsets of a share group, in one request."""
     group_id = options.group
-    check_vacant(admin.describe_groups(group_id).values())
-    committed = admin.list_group_offsets(group_id)
+    group = admin.describe_groups(group_id)[group_id]
+    check_members(group)
+    is_share = group.group_type == SHARE
+    committed = start_offsets(admin, group_id) if is_share else admin.list_group_offsets(group_id)
     if options.from_group is not None:
-        source = admin.list_group_offsets(options.from_group)
+        source = positions_of(admin, options.from_group)
         wanted = chosen(source, options.topic)
         if not wanted:
             what = "of these topics" if options.topic else "to continue from"
             raise KafkaError(f"Group {options.from_group} has no committed offsets {what}: `ottla group lag` prints those it has.")
     else:
-        wanted = _positions(admin, options.to, _partitions(admin, group_id, options.topic, committed), committed)
-    change(admin, {group_id: wanted}, options)
+        partitions = _partitions(admin, group_id, options.topic, committed)
+        known = {where: each for where, each in committed.items() if each.offset >= 0}
+        wanted = _positions(admin, options.to, partitions, known)
+    if is_share:
+        check_partitions(admin, wanted)
+        set_start_offsets(admin, wanted, options)
+    else:
+        change(admin, {group_id: wanted}, options)
     return 0
 
 
@@ -48,8 +57,13 @@ def check_vacant(groups: Iterable[GroupDescription]) -> None:
     for group in groups:
         if group.group_type == SHARE:
             raise KafkaError(f"Group {group.group_id} is a share group, which has no committed offsets: name another group.")
-        if group.members or group.state not in WITHOUT_MEMBERS:
-            raise KafkaError(f"Group {group.group_id} {members_text(group)}: stop them, then try again.")
+        check_members(group)
+
+
+def check_members(group: GroupDescription) -> None:
+    """Raise `KafkaError` if a group has members."""
+    if group.members or group.state not in WITHOUT_MEMBERS:
+        raise KafkaError(f"Group {group.group_id} {members_text(group)}: stop them, then try again.")
 
 
 def members_text(group: GroupDescription) -> str:
@@ -88,11 +102,11 @@ def _partitions(admin: Admin, group_id: str, topics: Sequence[TopicChoice], comm
         for each in topics
         for index in (known[each.topic].partitions if each.partitions is None else each.partitions)
     }
-    _check_partitions(admin, wanted)
+    check_partitions(admin, wanted)
     return sorted(wanted)
 
 
-def _check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
+def check_partitions(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
     """Raise `KafkaError` if a topic or a partition does not exist."""
     wanted = sorted(partitions)
     known = admin.describe_topics(*{where.topic for where in wanted})
@@ -131,7 +145,7 @@ def change(admin: Admin, wanted: Mapping[str, Offsets], options: argparse.Namesp
     Everything is checked before the first commit. Each group is changed by one request.
     """
     partitions = {where for offsets in wanted.values() for where in offsets}
-    _check_partitions(admin, partitions)
+    check_partitions(admin, partitions)
     found = ranges(admin, partitions)
     before = admin.list_offsets_of_groups(*wanted)
     after = {name: {where: _within(offset, found[where]) for where, offset in offsets.items()} for name, offsets in wanted.items()}
