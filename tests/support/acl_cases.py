@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from ottla.cluster.acls import CLUSTER_NAME, Operation, Pattern, Permission, Resource
 from ottla.records.batches.builder import build
 from ottla.wire.releases import HIGHEST
 from ottla.wire.schema import Struct
+from tests.support.acl_share_cases import GROUPS, SHARE_ASKED, SHARE_VERSIONS
 from tests.support.messages import request
 from tests.support.waiting import eventually
 
@@ -69,6 +71,7 @@ class World:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self.ids: dict[str, bytes] = {}
+        self._has_shares = False
         self._groups_exist()
         made = [*TOPICS, *(name for name in DOOMED)]
         topics = [{"name": name, "num_partitions": 2, "replication_factor": 1} for name in made]
@@ -110,7 +113,20 @@ class World:
             topics = [{"name": topic, "partitions": [0]} for topic in TOPICS]
             self._admin(24, 3, v3_and_below_transactional_id=name, v3_and_below_topics=topics, **who)
 
+    def _prepare_shares(self) -> None:
+        """Have share groups with a member each, once the first is asked of them: before, they would be listed among groups."""
+        self._has_shares = True
+        beat = {"member_id": "m", "member_epoch": 0, "subscribed_topic_names": list(TOPICS)}
+        for group in GROUPS[:2]:
+            eventually(partial(self._is_assigned, group, beat))
+
+    def _is_assigned(self, group: str, beat: dict[str, Any]) -> bool:
+        beaten = self._admin(76, 1, group_id=group, **beat)
+        return beaten.assignment is not None and len(beaten.assignment.topic_partitions) == len(TOPICS)
+
     def answer(self, case: Case) -> Any:
+        if case.key == min(SHARE_ASKED) and not self._has_shares:
+            self._prepare_shares()
         values = self._with_ids(case.values)
         response = self._ask(case.user, case.key, case.version, request(case.key, case.version, **values))
         if response == CLOSED:
@@ -208,6 +224,7 @@ VERSIONS = {
     28: (0, 3, 5),
     35: (1, 3, 5),
     66: (0, 2),
+    **SHARE_VERSIONS,
 }
 """Where there is more to tell apart than the first version that 4.3 serves and the last."""
 FIRST = {27: 1, 29: 1, 30: 1, 31: 1, 32: 1, 37: 0, 43: 0, 44: 0, 23: 2, 74: 1, 55: 2}
@@ -533,4 +550,5 @@ ASKED: dict[int, Callable[[int, str], Bodies]] = {
     74: _always(resource_types=[2, 4, 32]),
     75: _describe_topic_partitions,
     42: _list_of("groups_names", "a-nobody", "b-group", "b-nobody"),
+    **SHARE_ASKED,
 }

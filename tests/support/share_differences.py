@@ -19,8 +19,6 @@ _REVERSED = "Kafka stores a batch that ends before it begins, and its coordinato
 
 UNKNOWN_IDS = "an unknown topic id is the error of its partition; Apache Kafka 4.3 fails the whole request by an exception"
 TWICE = "a partition that is named twice is fetched once; Apache Kafka 4.3 fails the whole request by an exception"
-AT_ONCE = "the share partitions of a new session are loaded together, so that the first response has those of both topics"
-LOADED = "a share partition is loaded within the fetch, so that its first response has it, although it has no records"
 NO_EMPTY_RANGE = "batches of less than one record are batches of the log; Apache Kafka 4.3 adds a range that ends before it begins"
 
 
@@ -42,14 +40,13 @@ def _without_empty_range(seen: Any) -> Any:
 _ALL_KNOWN = {"records": True, "acquired_records": [{"last_offset": 9, "delivery_count": 1}]}
 _UNKNOWN = {"topic_id": "?", "partitions": [{"error_code": "UNKNOWN_TOPIC_ID"}]}
 _NO_PARTITION = {"partition_index": 9, "error_code": "UNKNOWN_TOPIC_OR_PARTITION"}
-_NEXT = {
+_NEXT: dict[str, Any] = {
     "topic_id": "known",
     "partitions": [{"records": True, "acquired_records": [{"first_offset": 5, "last_offset": 5, "delivery_count": 1}]}],
 }
 _UNKNOWN_ACKNOWLEDGED = {"error_code": "UNKNOWN_TOPIC_ID", "acknowledge_error_code": "UNKNOWN_TOPIC_ID"}
 
 _FETCHES: Mapping[str, tuple[str, Change]] = {
-    "session none: adding the other partition": (LOADED, _of_first(_with(responses=[{"topic_id": "known"}]))),
     "places: unknown topic": (UNKNOWN_IDS, _with(responses=[_UNKNOWN])),
     "places: topic zero": (UNKNOWN_IDS, _with(responses=[{"partitions": [{"error_code": "UNKNOWN_TOPIC_ID"}]}])),
     "places: internal topic": (UNKNOWN_IDS, _with(responses=[_UNKNOWN])),
@@ -58,10 +55,6 @@ _FETCHES: Mapping[str, tuple[str, Change]] = {
         _with(responses=[{"topic_id": "known", "partitions": [_ALL_KNOWN, _NO_PARTITION]}, _UNKNOWN]),
     ),
     "places: a partition twice": (TWICE, _with(responses=[{"topic_id": "known", "partitions": [_ALL_KNOWN]}])),
-    "places: two topics": (
-        AT_ONCE,
-        _with(responses=[{"topic_id": topic, "partitions": [_ALL_KNOWN]} for topic in ("known", "batched")]),
-    ),
     "limits: batches of 0": (NO_EMPTY_RANGE, _without_empty_range),
     "limits: batches of -1": (NO_EMPTY_RANGE, _without_empty_range),
     "acquired: ShareFetch, unknown topic": (
@@ -74,13 +67,56 @@ _FETCHES: Mapping[str, tuple[str, Change]] = {
     ),
 }
 
+FAILS = "Kafka's handler fails."
+UNCHANGED = "A request that is refused changes nothing: Kafka makes a group of it."
+_OUT_OF_RANGE = ("giant", "beyond what is acquired")
+_GROUP_STATES = ("unknown", "one member", "two members", "empty", "expired", "classic", "consumer")
+_NO_OFFSET = {"start_offset": -1, "lag": -1}
+
+
+def _acknowledged(error: str) -> Change:
+    """Return a change of an acknowledgement that is refused for its one partition."""
+    return _of_first(_with(responses=[{"topic_id": "known", "partitions": [{"error_code": error}]}]))
+
+
+def _fetched(error: str) -> Change:
+    """Return a change of a fetch whose acknowledgement is refused, and which acquires one record more."""
+    [part] = _NEXT["partitions"]
+    told = _with(responses=[{"topic_id": "known", "partitions": [{"acknowledge_error_code": error, **part}]}])
+    return lambda seen: [told(seen), [[6, 9, 1]], [[5, 5, 2]]]
+
+
+def _described(first: dict[str, int]) -> Change:
+    """Return a change of a description of offsets, in which unknown partitions have none."""
+    parts = [{"partition_index": -1, **_NO_OFFSET}, first, {"partition_index": 7, **_NO_OFFSET}]
+    topic = {"topic_name": "known", "topic_id": "known", "partitions": parts}
+    return lambda seen: [{"groups": [{"group_id": "group", "topics": [topic]}]}, *seen[1:]]
+
+
+_GROUPS: Mapping[str, tuple[str, Change]] = {
+    "unknown: AlterShareGroupOffsets of an unknown partition": (
+        UNCHANGED,
+        lambda seen: [seen[0], {"error_code": "GROUP_ID_NOT_FOUND", "group_id": "group"}],
+    ),
+    **{
+        f"{state}: DescribeShareGroupOffsets of unknown partitions": (
+            FAILS,
+            _described(dict(_NO_OFFSET) if state in ("unknown", "classic", "consumer") else {"lag": 10}),
+        )
+        for state in _GROUP_STATES
+    },
+}
+_ACKNOWLEDGEMENTS: Mapping[str, tuple[str, Change]] = {
+    f"{state}: {way}, {asked}": (FAILS, change("INVALID_RECORD_STATE"))
+    for state in ("accepted", "rejected")
+    for asked in _OUT_OF_RANGE
+    for way, change in (("ShareAcknowledge", _acknowledged), ("ShareFetch", _fetched))
+}
+
 DIFFERENCES: Mapping[str, tuple[str, Change]] = {
+    **_GROUPS,
     **_FETCHES,
+    **_ACKNOWLEDGEMENTS,
     **{f"{state}: Write 1, a reversed batch": (_REVERSED, _refuse_states) for state in ("initialized", "written")},
 }
 """Case -> the reason, and how Ottla's answer is made from Kafka's."""
-
-
-def expected(seen: Mapping[str, Any], name: str) -> Any:
-    """Return the answer that Ottla is to give, from the answers that Apache Kafka was seen to give."""
-    return DIFFERENCES[name][1](seen[name]) if name in DIFFERENCES else seen[name]

@@ -48,7 +48,6 @@ PLACES: Mapping[str, list[tuple[Any, int]]] = {
     "known and unknown": [(KNOWN, 0), ("unknown", 0), (KNOWN, 9)],
     "a partition twice": [(KNOWN, 0), (KNOWN, 0)],
     "both partitions": [(KNOWN, 0), (KNOWN, 1)],
-    "two topics": [(KNOWN, 0), (BATCHED, 0)],
     "internal topic": [("__consumer_offsets", 0)],
 }
 NAMES: Mapping[str, Fetch] = {

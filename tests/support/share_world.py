@@ -50,7 +50,7 @@ LEFT_OUT |= {"client_host", "client_id", "leader_epoch", "authorized_operations"
 MOST_BYTES = 1 << 20
 LONG = 200
 """Texts from here on are told by their length."""
-GIVEN = re.compile(r"lines-[0-9a-f-]{36}|[\w-]{22}")
+GIVEN = re.compile(r"(lines-)?[0-9a-f]{8}-[0-9a-f-]{27}|[\w-]{22}")
 """A member id that a coordinator made."""
 
 
@@ -220,7 +220,7 @@ class ShareWorld:
 
 def _reduced(found: Any, version: int, ids: dict[str, bytes], names: dict[str, str]) -> Any:
     if isinstance(found, list):
-        parts = (_reduced(one, version, ids, names) for one in found if not _says_nothing(one))
+        parts = [_reduced(one, version, ids, names) for one in found if not _says_nothing(one)]
         return sorted(parts, key=_place)
     if isinstance(found, str):
         shown = names.get(found, "given" if GIVEN.fullmatch(found) else found)
@@ -247,15 +247,19 @@ def _shown(name: str, value: Any, ids: dict[str, bytes]) -> Any:
 
 
 def _says_nothing(part: Any) -> bool:
-    """Return whether a fetch lists a partition without anything: that is a question of time."""
+    """Return whether a fetch lists a partition without anything, or a topic with such: that is a question of time."""
+    if isinstance(part, ShareFetchResponse.ShareFetchableTopicResponse):
+        return all(map(_says_nothing, part.partitions))
     if not isinstance(part, ShareFetchResponse.PartitionData) or not part.partition_index:
         return False
     return not (part.error_code or part.acknowledge_error_code or part.records or part.acquired_records)
 
 
 def _place(found: Any) -> Any:
-    """Return by what a list is sorted: brokers list partitions in any order."""
-    return found.get("partition_index", found.get("partition", 0)) if isinstance(found, dict) else 0
+    """Return by what a list is sorted: brokers list partitions and names in any order."""
+    if isinstance(found, dict):
+        return found.get("partition_index", found.get("partition", 0))
+    return found if isinstance(found, str) else 0
 
 
 EMPTIES: tuple[object, ...] = (None, [], 0, "", {})
