@@ -15,10 +15,11 @@ from tests.support.share_world import KNOWN, ShareWorld
 ACCEPT, RELEASE, REJECT, RENEW, GAP = 1, 2, 3, 4, 0
 LIMIT = 2
 """The delivery count limit of all groups."""
-LOCK_MS = 1000
-"""The least duration of a lock that a broker allows."""
+LOCK_MS = 3000
+"""Long enough for two fetches of another member, so that its own lock has not ended meanwhile."""
 SETTLED_S = 0.7
 """A session that ended has released its records by then."""
+LOADED_S = 0.2
 ACQUIRED = 5
 LAST = (1 << 63) - 1
 
@@ -173,15 +174,20 @@ class Acknowledging:
         if state == "its lock ended":
             time.sleep(LOCK_MS / 1000 + SETTLED_S)
         told = {group: self._met(case, group, epochs[group]) for case, group in asked}
-        time.sleep(SETTLED_S)
-        first = {group: self._world.acquired(f"probe-{group}", group, 0) for _, group in asked}
+        first = self._acquired_by_another(groups, 0)
         for _, group in asked:
             for line in ("m", "other"):
                 self._world.lines.close(f"{line}-{group}")
-        time.sleep(SETTLED_S)
-        then = {group: self._world.acquired(f"probe-{group}", group, 1) for _, group in asked}
+        then = self._acquired_by_another(groups, 2)
         self._world.lines.close_all()
         return {str(case): [told[group], first[group], then[group]] for case, group in asked}
+
+    def _acquired_by_another(self, groups: list[str], epoch: int) -> dict[str, list[list[int]]]:
+        """Return what another member of each group acquires by two fetches: the first may find the share partition unloaded."""
+        time.sleep(SETTLED_S)
+        found = {group: self._world.acquired(f"probe-{group}", group, epoch) for group in groups}
+        time.sleep(LOADED_S)
+        return {group: [*found[group], *self._world.acquired(f"probe-{group}", group, epoch + 1)] for group in groups}
 
     def _brought_to(self, state: str, group: str) -> int:
         """Return the next epoch of the session of the member "m"."""

@@ -55,9 +55,7 @@ def share_acknowledge(request: Request[ShareAcknowledgeRequest], context: ShareC
     acknowledgements = Acknowledgements(context.shares, context.cluster.name_of, member)
     if body.share_session_epoch == FINAL_EPOCH:
         acknowledgements.at_end = partial(end_session, context, session)
-    # As in Kafka, a partition without ranges is not in the answer.
-    named = {key: batches for key, batches in batches_by_partition(body.topics).items() if batches}
-    yield from acknowledge(acknowledgements, named, request.now)
+    yield from acknowledge(acknowledgements, batches_by_partition(body.topics), request.now)
     return acknowledgements.reply(partial(_answer, context, acknowledgements, session.group_id))
 
 
