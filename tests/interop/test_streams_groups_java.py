@@ -103,6 +103,7 @@ def test_a_word_count_gets_its_internal_topics_and_goes_on_from_its_restored_sto
         assert Confluent(killable.address).partitions(f"{app.group}-counts-changelog") == PARTITIONS
 
 
+@pytest.mark.full(seconds=30)
 def test_an_application_is_scaled_from_one_to_four_instances_and_back(killable: Peer, lines: Lines, tmp_path: Path) -> None:
     with application(killable.address, tmp_path) as app:
         instances = [app.start("i0")]
@@ -125,6 +126,7 @@ def test_an_application_is_scaled_from_one_to_four_instances_and_back(killable: 
         lines.check(app)
 
 
+@pytest.mark.full(seconds=25)
 def test_standby_tasks_take_over_and_queries_find_their_instances(
     killable: Peer, lines: Lines, tmp_path: Path, toolbox: Toolbox
 ) -> None:
@@ -162,6 +164,7 @@ def _tells_all(instance: StreamsInstance, ports: Iterable[str]) -> bool:
     return all(f"{port} active" in said for port in ports)
 
 
+@pytest.mark.full(seconds=20)
 def test_a_fatal_error_shuts_the_whole_application_down(killable: Peer, lines: Lines, tmp_path: Path) -> None:
     with application(killable.address, tmp_path) as app:
         instances = [app.start(name) for name in ("i0", "i1")]
