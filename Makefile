@@ -77,6 +77,7 @@ sim: .venv/ready
 	$(BIN)/python -m tests.sim.followers --seeds 2000
 	$(BIN)/python -m tests.sim.groups --seeds 5000
 	$(BIN)/python -m tests.sim.transactions --seeds 1000
+	$(BIN)/python -m tests.sim.share_states --seeds 10000 --seconds 3600
 	$(BIN)/python -m tests.sim.brokers --seeds 500
 	$(BIN)/python -m tests.sim.pipelines --seeds 10000
 	$(BIN)/python -m tests.sim.consumers07 --seeds 10000 --seconds 1800

@@ -295,6 +295,7 @@ class BrokerMachine:
             self.settings_in_force,
             self.asker,
             self.node_id,
+            is_alone=self.is_alone,
         )
 
     def _topics_deleted(self, names: list[str], topic_ids: list[bytes], now: Now) -> None:

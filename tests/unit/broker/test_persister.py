@@ -130,13 +130,15 @@ def test_writes_that_wait_become_one_with_the_last_numbers(played: PlayedCoordin
     found = [played.write(0, 4)]
     played.pass_time()
     found += [played.write(5, 5, start_offset=5), played.write(6, 7), played.write(8, 8, start_offset=8)]
+    found += [played.write(2, 2, start_offset=2)]
     played.pass_time()
     assert len(played.here) == 1
     assert played.answer().places == [WriteState(TOPIC, 0, 0, 0, -1, 0, ((0, 4, 2, 1),))]
     assert found[0]
     joined = WriteState(TOPIC, 0, 0, 0, 8, 8, ((5, 5, 2, 1), (6, 7, 2, 1), (8, 8, 2, 1)))
     assert played.answer(FENCED_STATE_EPOCH).places == [joined]
-    assert [each[0][0].error_code for each in found[1:]] == [FENCED_STATE_EPOCH] * 3
+    assert [each[0][0].error_code for each in found[1:4]] == [FENCED_STATE_EPOCH] * 3
+    assert played.answer().places == [WriteState(TOPIC, 0, 0, 0, 2, 2, ((2, 2, 2, 1),))], "the start offset moves back"
     assert not played.persister._queues
 
 

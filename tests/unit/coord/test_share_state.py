@@ -190,6 +190,16 @@ def test_a_write_without_a_start_offset_keeps_the_known_one(share: ShareCoordina
     assert share.read() == StateResult(start_offset=10, batches=((10, 12, 2, 1),))
 
 
+def test_a_start_offset_that_moves_alone_takes_batches_away(share: ShareCoordinator) -> None:
+    share.initialize(start=0)
+    share.write((0, 9, 2, 1))
+    share.read()
+    share.write(start=4)
+    assert share.read() == StateResult(start_offset=4, batches=((4, 9, 2, 1),))
+    share.write(start=2)
+    assert share.read() == StateResult(start_offset=2, batches=((4, 9, 2, 1),))
+
+
 def test_what_was_never_initialized_is_neither_read_nor_written(share: ShareCoordinator) -> None:
     assert share.read().error_code == INVALID_REQUEST
     assert share.write((0, 0, 2, 1)).error_code == INVALID_REQUEST

@@ -105,7 +105,10 @@ class ShareStateCoordinators:
         settings: SettingsInForce,
         asker: BrokerRequester,
         node_id: int,
+        *,
+        is_alone: bool,
     ) -> None:
+        """Create the share coordinators. `is_alone`: this broker knows all topics of the cluster before it loads coordinators."""
         kind = CoordinatorKind(
             SHARE_STATE_TOPIC,
             self._new_machine,
@@ -122,6 +125,7 @@ class ShareStateCoordinators:
         self._partitions = partitions
         self._scheduler = scheduler
         self._settings = settings
+        self._is_alone = is_alone
         self._deleted: dict[int, set[bytes]] = {}
         """The ids of deleted topics whose states are being deleted, by partition of the internal topic."""
         settings.told.append(self._settings_changed)
@@ -145,7 +149,9 @@ class ShareStateCoordinators:
         from ottla.coord.share_state.inputs import DeletedTopics
 
         gone = frozenset(self._deleted.get(index, ()))
-        if gone:
+        if not gone:
+            self._deleted.pop(index, None)
+        else:
             shard.submit(DeletedTopics(gone), now, partial(self._states_deleted, shard, index, gone))
 
     def _states_deleted(self, shard: Shard[ShareStateMachine], index: int, gone: frozenset[bytes], done: StatesDeleted) -> None:
@@ -176,6 +182,9 @@ class ShareStateCoordinators:
         shard.machine.end_offset = lambda: partition.log.log_end_offset
         if shard.machine.states:
             log.info("%s: %d share partitions", shard.name, len(shard.machine.states))
+        if self._is_alone:
+            topic_ids = {key.topic_id for key in shard.machine.states}
+            self._deleted.setdefault(index, set()).update(each for each in topic_ids if not self._partitions_of(each))
         self._delete_states(shard, index, now)
 
     def _stop_deletion(self, index: int) -> None:
@@ -256,11 +265,16 @@ class StateQuestion:
         self.finishes = [finish]
 
     def join(self, later: StateQuestion) -> bool:
-        """Take over the batches of a later write of the same epochs, if there is room. Return whether it was taken over."""
+        """Take over the batches of a later write of the same epochs, if there is room. Return whether it was taken over.
+
+        The start offset may not move back, because batches below the earlier one would stay.
+        """
         ours, theirs = self.place, later.place
         if not isinstance(ours, WriteState) or not isinstance(theirs, WriteState):
             return False
         if ours[:4] != theirs[:4] or len(ours.batches) + len(theirs.batches) > MOST_BATCHES:
+            return False
+        if theirs.start_offset >= 0 and not 0 <= ours.start_offset <= theirs.start_offset:
             return False
         self.place = ours._replace(
             start_offset=ours.start_offset if theirs.start_offset < 0 else theirs.start_offset,

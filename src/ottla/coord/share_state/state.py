@@ -52,8 +52,8 @@ class ShareState:
 
     @property
     def batches(self) -> tuple[StateBatch, ...]:
-        """Return the combined batches."""
-        if self._waiting:
+        """Return the combined batches, without offsets below the start offset."""
+        if self._waiting or (self._combined and self._combined[0][0] < self.start_offset):
             self._combined = combine(self._combined, self._waiting, self.start_offset)
             self._waiting = []
         return self._combined
