@@ -167,3 +167,38 @@ def test_clients_that_push_metrics_are_shown(client: httpx.Client, broker: ottla
             metrics = read(client, f"/clients/{row['instance']}")["metrics"]["value"]
             assert any(each["name"].startswith("org.apache.kafka.producer") for each in metrics)
     assert "No broker knows client instance x" in read(client, "/clients/x", 404)["error"]
+
+
+def test_queues_show_what_is_left_and_can_be_reset(client: httpx.Client, broker: ottla.Broker) -> None:
+    with ottla.Admin(broker.address) as admin:
+        admin.create_topic("jobs", 1)
+        admin.alter_configs(ottla.ConfigResource.group("workers"), set={"share.auto.offset.reset": "earliest"})
+    with ottla.Producer(broker.address) as producer:
+        for number in range(10):
+            producer.send("jobs", value=b"%d" % number, partition=0)
+    settings: dict[str, Any] = {"bootstrap_servers": broker.address, "group_id": "workers"}
+    with (
+        ottla.ShareConsumer("jobs", **settings, share_acknowledgement_mode="explicit", client_id="one") as one,
+        ottla.ShareConsumer("jobs", **settings, client_id="other") as other,
+    ):
+        eventually(lambda: one.assignment() and other.assignment())
+        records = one.poll(20_000)
+        one.acknowledge(records[1:])
+        one.acknowledge(records[0], "release")
+        one.commit()
+        eventually(lambda: read(client, "/queues")["queues"][0]["left"] == len(records[:1]) + 10 - len(records))
+        (row,) = read(client, "/queues?q=WORK")["queues"]
+        assert (row["group"], row["members"], row["topics"], row["partitions"]) == ("workers", 2, ["jobs"], 1)
+        found = read(client, "/groups/workers")
+        assert found["kind"] == "share"
+        assert sorted(member["client_id"] for member in found["members"]) == ["one", "other"]
+        refused = act(client, "/groups/workers/reset", 409, to="latest")
+        assert "active members" in str(refused)
+    eventually(lambda: read(client, "/groups/workers")["state"] == "Empty")
+    preview = read(client, "/groups/workers/reset?to=latest")
+    assert {(each["topic"], each["partition"]): each["after"] for each in preview["rows"]} == {("jobs", 0): 10}
+    act(client, "/groups/workers/reset", to="latest")
+    eventually(lambda: read(client, "/groups/workers")["partitions"][0]["committed"] == 10)
+    assert "jobs" in act(client, "/groups/workers/forget", topic="jobs")["sentence"]
+    act(client, "/groups/workers/delete", typed="workers")
+    eventually(lambda: read(client, "/queues")["queues"] == [])

@@ -6,11 +6,11 @@ the option `groupId` are such groups, and mark their offsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.client.admin.groups import CLASSIC, DEAD, SHARE, GroupDescription, GroupListing, GroupMember, ShareOffset
+from ottla.client.admin.groups import CLASSIC, DEAD, SHARE, GroupDescription, GroupListing, GroupMember, ShareOffset, Subtopology
 from ottla.client.admin.offset_targets import END, OFFSET, SHIFT, START, TIME, NothingCommitted, target_offsets
 from ottla.client.errors import BrokerError
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
@@ -19,11 +19,12 @@ from ottla.console.declarations import Done, PageRefused
 from ottla.console.messages.selection import BadSelection, partitions_of
 from ottla.console.paths import path_of
 from ottla.console.rows import Pages, cut, filter_rows, sorted_by
+from ottla.console.views.queues import records_done
 from ottla.console.views.topics import CHANGE_S, check_typed
 from ottla.errors import KafkaError
 from ottla.inspection.times import parse_time
 from ottla.net.client.admin.async_admin import AsyncAdmin
-from ottla.wire.errors import UNKNOWN_MEMBER_ID
+from ottla.wire.errors import NON_EMPTY_GROUP, UNKNOWN_MEMBER_ID
 
 SIMPLE, SPARK = "simple", "spark"
 SPARK_METADATA: Final = "ottla-spark"
@@ -69,7 +70,10 @@ class GroupList:
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """A member. `assignment` maps topics to partitions. `epoch` is -1 in a classic group."""
+    """A member. `assignment` maps topics to partitions. `epoch` is -1 in a classic group.
+
+    `tasks` maps the kinds of a streams member's tasks, such as standby, to the partitions of each subtopology.
+    """
 
     member_id: str
     instance_id: str | None
@@ -82,11 +86,26 @@ class MemberRow:
     target: dict[str, list[int]]
     partitions: int
     lag: int | None
+    tasks: dict[str, dict[str, list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class SubtopologyRow:
+    """A part of the topology of a streams group, with the topics that it reads, writes, and keeps its state in."""
+
+    subtopology: str
+    sources: list[str]
+    repartition_sources: list[str]
+    repartition_sinks: list[str]
+    changelogs: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupPartition:
-    """A partition that a group reads or has read. Offsets are None if they are unknown; `reader` is a client id and a host."""
+    """A partition that a group reads or has read. Offsets are None if they are unknown; `reader` is a client id and a host.
+
+    `committed` is the start offset of a share group, and `done` the number of records after it that are acknowledged.
+    """
 
     topic: str
     partition: int
@@ -95,6 +114,7 @@ class GroupPartition:
     lag: int | None
     reader: str
     metadata: str
+    done: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +136,7 @@ class GroupDetails:
     topics: list[str]
     troubles: list[str]
     targets: list[str]
+    topology: list[SubtopologyRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +233,15 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
     if found.state == DEAD and not found.members:
         raise PageRefused(404, f"There is no group {group}: it was deleted, or its offsets have expired.")
     committed, share_lag, offsets_trouble = await _read_committed(cluster, found)
-    readers = {where: member for member in found.members for where in member.assignment}
+    readers: dict[TopicPartition, list[GroupMember]] = {}
+    for member in found.members:
+        for where in member.assignment:
+            readers.setdefault(where, []).append(member)
     wanted = sorted(committed.keys() | readers.keys())
     ends, ends_trouble = await _ends(cluster, wanted)
-    rows = [_partition(where, committed.get(where), share_lag.get(where), ends.get(where), readers.get(where)) for where in wanted]
+    rows = [
+        _partition(where, committed.get(where), share_lag.get(where), ends.get(where), readers.get(where, ())) for where in wanted
+    ]
     known = [max(row.lag, 0) for row in rows if row.lag is not None]
     lags = {(row.topic, row.partition): row.lag for row in rows}
     metadata = next((each.metadata for each in committed.values() if each.metadata), "")
@@ -239,8 +265,14 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
         sum(known) if known else None,
         sorted({row.topic for row in rows}),
         _said((part.trouble, offsets_trouble, ends_trouble)),
-        [] if found.group_type == SHARE else list(TARGETS),
+        list(TARGETS),
+        [_subtopology(each) for each in found.topology],
     )
+
+
+def _subtopology(part: Subtopology) -> SubtopologyRow:
+    named = (part.source_topics, part.repartition_source_topics, part.repartition_sink_topics, part.changelog_topics)
+    return SubtopologyRow(part.subtopology_id, *map(sorted, named))
 
 
 async def _read_committed(
@@ -278,16 +310,24 @@ def _has_leader(topics: Mapping[str, object], where: TopicPartition) -> bool:
 
 
 def _partition(
-    where: TopicPartition, committed: OffsetAndMetadata | None, counted: int | None, end: int | None, reader: GroupMember | None
+    where: TopicPartition,
+    committed: OffsetAndMetadata | None,
+    counted: int | None,
+    end: int | None,
+    readers: Sequence[GroupMember],
 ) -> GroupPartition:
+    """Return a row. `counted` is the lag that a broker counts for a share group, whose members read a partition together."""
     lag = counted
     if lag is None and committed is not None and end is not None:
         lag = end - committed.offset
-    named = (
-        f"{reader.group_instance_id or reader.client_id or reader.member_id} on {reader.client_host}" if reader is not None else ""
-    )
     offset, metadata = (None, "") if committed is None else (committed.offset, committed.metadata or "")
-    return GroupPartition(where.topic, where.partition, offset, end, lag, named, metadata[:200])
+    done = None if counted is None or offset is None else records_done(offset, end, counted)
+    return GroupPartition(where.topic, where.partition, offset, end, lag, _names_of(readers), metadata[:200], done)
+
+
+def _names_of(readers: Sequence[GroupMember]) -> str:
+    more = f" and {len(readers) - NAMED_MEMBERS} more" if len(readers) > NAMED_MEMBERS else ""
+    return ", ".join(map(_name_of, readers[:NAMED_MEMBERS])) + more
 
 
 def _name_of(member: GroupMember) -> str:
@@ -308,6 +348,7 @@ def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], i
         _by_topic(each.target_assignment),
         len(each.assignment),
         sum(max(lag, 0) for lag in own) if own else None,
+        {} if each.tasks is None else {kind: some for kind, some in each.tasks._asdict().items() if some},
     )
 
 
@@ -330,9 +371,7 @@ async def reset_preview(
     """Return what a reset of a group's offsets would change, and why it is refused, if it is."""
     found = await cluster.query(lambda admin: admin.describe_group(group))
     sentence = _refusal(found)
-    rows: list[ResetRow] = []
-    if not sentence or found.group_type != SHARE:
-        rows = await _reset_rows(cluster, group, to, time, offset, topic, partition)
+    rows = await _reset_rows(cluster, found, to, time, offset, topic, partition)
     changed = sum(row.before != row.after for row in rows)
     return ResetPreview(group, to, time, offset, topic, partition, rows, changed, sentence, list(TARGETS))
 
@@ -346,7 +385,10 @@ async def reset_offsets(
     topic: str = "",
     partition: str = "",
 ) -> Done:
-    """Set the committed offsets of a group without members to a place, in all its partitions or in some of a topic."""
+    """Set the offsets of a group without members to a place, in all its partitions or in some of a topic.
+
+    They are the committed offsets, or the start offsets of a share group.
+    """
     preview = await reset_preview(cluster, group, to, time, offset, topic, partition)
     if preview.sentence:
         raise PageRefused(409, preview.sentence)
@@ -356,20 +398,26 @@ async def reset_offsets(
     if not wanted:
         return Done(f"All offsets of group {group} are there already: nothing was changed.", path_of(GROUP, {"group": group}))
     try:
-        await cluster.query(lambda admin: admin.alter_group_offsets(group, {**wanted}), CHANGE_S)
+        await cluster.query(lambda admin: _alter_offsets(admin, group, wanted), CHANGE_S)
     except BrokerError as error:
-        if error.code != UNKNOWN_MEMBER_ID:
+        if error.code not in (UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP):
             raise
         raise PageRefused(409, f"Group {group} got active members meanwhile: stop them, then try again.") from None
     noun = "offset" if len(wanted) == 1 else "offsets"
     return Done(f"{len(wanted)} {noun} of group {group} changed.", path_of(GROUP, {"group": group}))
 
 
+async def _alter_offsets(admin: AsyncAdmin, group: str, wanted: Mapping[TopicPartition, OffsetAndMetadata | int]) -> None:
+    if (await admin.describe_group(group)).group_type == SHARE:
+        starts = {where: each if isinstance(each, int) else each.offset for where, each in wanted.items()}
+        await admin.alter_share_group_offsets(group, starts)
+    else:
+        await admin.alter_group_offsets(group, wanted)
+
+
 def _refusal(found: GroupDescription) -> str:
     """Return the sentence that refuses a reset; empty if it can be done."""
     group = found.group_id
-    if found.group_type == SHARE:
-        return f"Group {group} is a share group, which has no committed offsets."
     if found.members or found.state not in WITHOUT_MEMBERS:
         names = [_name_of(each) for each in found.members]
         more = f" and {len(names) - NAMED_MEMBERS} more" if len(names) > NAMED_MEMBERS else ""
@@ -382,12 +430,20 @@ def _refusal(found: GroupDescription) -> str:
 
 
 async def _reset_rows(
-    cluster: ClusterSession, group: str, to: str, time: str, offset: int | None, topic: str, partition: str
+    cluster: ClusterSession, found: GroupDescription, to: str, time: str, offset: int | None, topic: str, partition: str
 ) -> list[ResetRow]:
     if to not in TARGETS:
         raise PageRefused(400, f"{to[:60]!r} is no place for offsets: choose one of {', '.join(TARGETS)}.")
-    before = await cluster.query(lambda admin: admin.list_group_offsets(group, require_stable=False))
-    places = await _reset_places(cluster, group, before, topic, partition)
+    group = found.group_id
+    if found.group_type == SHARE:
+        starting = (await cluster.query(lambda admin: admin.list_share_group_offsets(group)))[group]
+        before: Mapping[TopicPartition, OffsetAndMetadata] = {
+            where: OffsetAndMetadata(each.start_offset) for where, each in starting.items() if each.start_offset >= 0
+        }
+        places = await _reset_places(cluster, group, {where: OffsetAndMetadata(0) for where in starting}, topic, partition)
+    else:
+        before = await cluster.query(lambda admin: admin.list_group_offsets(group, require_stable=False))
+        places = await _reset_places(cluster, group, before, topic, partition)
     starts = await _offsets(cluster, places, EARLIEST_TIMESTAMP)
     ends = await _offsets(cluster, places, LATEST_TIMESTAMP)
     at_time = await _offsets(cluster, places, _time_of(time)) if to == TIME else {}
@@ -453,7 +509,11 @@ async def delete_group(cluster: ClusterSession, group: str, typed: str = "") -> 
 
 
 async def delete_group_offsets(cluster: ClusterSession, group: str, topic: str) -> Done:
-    """Delete a group's committed offsets in a topic that it does not read any more."""
+    """Delete a group's committed offsets in a topic that it does not read any more, or the start offsets of a share group."""
+    described = await cluster.query(lambda admin: admin.describe_group(group))
+    if described.group_type == SHARE:
+        await cluster.query(lambda admin: admin.delete_share_group_offsets(group, topic), CHANGE_S)
+        return Done(f"The start offsets of group {group} in topic {topic} were deleted.", path_of(GROUP, {"group": group}))
     found = await cluster.query(lambda admin: admin.list_group_offsets(group, require_stable=False))
     places = [where for where in found if where.topic == topic]
     if not places:
