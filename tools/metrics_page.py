@@ -8,6 +8,7 @@ from pathlib import Path
 from ottla.broker.metrics.broker_metrics import BROKER
 from ottla.broker.metrics.declaration import DeclaredMetric, MetricKind
 from ottla.broker.metrics.group_metrics import GROUPS
+from ottla.broker.metrics.share_metrics import SHARES
 from ottla.net.server.server_metrics import SERVER
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
@@ -17,7 +18,7 @@ END = "<!-- end of the table -->"
 
 def declared() -> list[DeclaredMetric]:
     """Return every metric, in the order of the page."""
-    return [each for part in (BROKER, GROUPS, SERVER) for each in part.metrics]
+    return [each for part in (BROKER, GROUPS, SHARES, SERVER) for each in part.metrics]
 
 
 def rewritten(page: str) -> str:

@@ -526,6 +526,7 @@ class BrokerMachine:
         """Return a source of snapshots of the broker's metrics. Only here its modules are imported, as most brokers have none."""
         from ottla.broker.metrics.broker_metrics import BROKER, MetricsContext
         from ottla.broker.metrics.group_metrics import GROUPS
+        from ottla.broker.metrics.share_metrics import SHARES
         from ottla.broker.metrics.snapshots import Snapshots
 
         context = MetricsContext(
@@ -537,12 +538,14 @@ class BrokerMachine:
             self.transactions,
             self.purgatory,
             self.fetch_sessions,
+            self.shares,
+            self.share_sessions,
             self.client_metrics,
             self.changes,
             self.scheduler,
         )
         found = Snapshots(self.scheduler)
-        for declared in (BROKER, GROUPS):
+        for declared in (BROKER, GROUPS, SHARES):
             found.add(declared.readers, context)
         return found
 

@@ -62,6 +62,13 @@ class ReadableLog:
         except Unfinished:
             return FirstPart(self.segments[-1].file, 0, 0)
 
+    def expect(self, offset: int, found: FileSlice, position: int) -> None:
+        """Cache the position of an offset that follows a part of the slice `found`, because a reader is likely to go on there."""
+        for segment in reversed(self.segments):
+            if segment.file is found.file:
+                self._reader.remember(offset, segment, position)
+                return
+
     @property
     def check_cost(self) -> int:
         """Return the cost of all CRC checks that reads have made so far: 1000 is half a millisecond."""

@@ -18,10 +18,12 @@ from ottla.broker.partitions.traffic import TopicTraffic
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.fetch_sessions import FetchSessions
 from ottla.broker.serving.purgatory import Purgatory
+from ottla.broker.share.share_partitions import SharePartitions
 from ottla.broker.telemetry.client_metrics import ClientMetrics
 from ottla.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from ottla.cluster.replicas.leader import LeaderState
 from ottla.ports import Steps
+from ottla.share.sessions import ShareSessions
 
 AT_ONCE: Final = 100
 """Partitions, groups or offsets read between two pauses."""
@@ -42,6 +44,8 @@ class MetricsContext:
     transactions: TransactionCoordinators
     purgatory: Purgatory
     fetch_sessions: FetchSessions
+    shares: SharePartitions
+    share_sessions: ShareSessions
     client_metrics: ClientMetrics
     changes: Changes
     scheduler: Scheduler

@@ -63,6 +63,13 @@ class BatchBounds:
                 chunk_bytes = min(LARGEST_CHUNK_BYTES, 4 * chunk_bytes)
             position += at
 
+    def after(self, last_offset: int) -> tuple[int, int] | None:
+        """Return (offset, position) after the batch that ends with an offset; None if no batch ends with it."""
+        for number in range(len(self.spans) - 1, -1, -1):
+            if self.spans[number][1] <= last_offset:
+                return (last_offset + 1, self.ends[number]) if self.spans[number][1] == last_offset else None
+        return None
+
     def cut(self, first_offset: int, last_offset: int) -> FileSlice:
         """Return the part of the slice from the batch with `first_offset` to the one with `last_offset`, both within the bounds."""
         spans, ends = self.spans, self.ends

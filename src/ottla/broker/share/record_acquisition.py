@@ -77,6 +77,9 @@ def acquire(
         )
         ranges = shares.acquire(led, asked, now)
         if ranges:
+            following = bounds.after(ranges[-1].last_offset)
+            if following is not None:
+                led.partition.log.expect(following[0], found, following[1])
             return Acquired(bounds.cut(ranges[0].first_offset, ranges[-1].last_offset), ranges)
         if machine.next_fetch_offset <= offset:
             return None
