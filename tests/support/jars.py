@@ -69,7 +69,7 @@ def mirror() -> str:
     return fetch_jars(f"apache-kafka/mirror-{VERSION}", MIRROR)
 
 
-def program(name: str, libraries: str, home: Path) -> list[str]:
+def program(name: str, libraries: str, home: Path, options: Sequence[str] = LIGHT) -> list[str]:
     """The command of a program of `tests/interop/java`, to add its arguments to. Raises `Unavailable`."""
     home.mkdir(parents=True, exist_ok=True)
-    return [java(), *LIGHT, "-cp", compile_java([SOURCES / f"{name}.java"], libraries, home), name]
+    return [java(), *options, "-cp", compile_java([SOURCES / f"{name}.java"], libraries, home), name]

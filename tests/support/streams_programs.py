@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from bench.apache_kafka import free_port
 from tests.support import jars
+from tests.support.java import LIGHT
 from tests.support.java_programs import Committed, had
 from tests.support.waiting import eventually
 
@@ -103,12 +104,15 @@ class StreamsInstance:
 class StreamsApplication:
     """An application over the topics `source` and `target`. Each instance has a state directory of its own."""
 
+    options: Sequence[str] = LIGHT
+    """Of its Java machines."""
+
     def __init__(self, address: str, home: Path, source: str = "lines", target: str = "counts", **settings: object) -> None:
         self.address, self.home, self.source, self.target = address, home, source, target
         self.group = f"count-{source}"
         self._settings = settings
         self.instances: list[StreamsInstance] = []
-        self._command = had(lambda: jars.program("StreamsCount", jars.streams(), home / "classes"))
+        self._command = had(lambda: jars.program("StreamsCount", jars.streams(), home / "classes", self.options))
 
     def start(self, name: str, **settings: object) -> StreamsInstance:
         """Start an instance whose state is in `name`. An underscore in the name of a setting stands for a dot."""
