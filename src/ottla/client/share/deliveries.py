@@ -88,7 +88,7 @@ class ShareDelivery:
 
     def is_in_hand(self, offset: int) -> bool:
         """Return whether the user got the record at this offset, and its final acknowledgement was not sent yet."""
-        if not self.first <= offset <= self.last or offset in self._decided or offset >= self.cursor.position():
+        if not self._accepted_to <= offset <= self.last or offset in self._decided or offset >= self.cursor.position():
             return False
         return any(_row_of(columns, offset) is not None for columns in self._columns)
 

@@ -19,7 +19,7 @@ from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, Sha
 
 FENCED = frozenset({codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH, codes.GROUP_ID_NOT_FOUND})
 TRANSIENT = COORDINATOR_GONE | {codes.COORDINATOR_LOAD_IN_PROGRESS}
-FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1 << 31
+FIRST_PAUSE_MS = 50
 SWITCHED_OFF = (
     "The cluster has switched share groups off: set its feature share.version to 1, such as by `ottla features upgrade --feature "
     "share.version=1`."
@@ -116,7 +116,6 @@ class ShareMembership:
             return
         self.member_id = answer.member_id or self.member_id
         self.epoch = answer.member_epoch
-        self._heartbeat_ms = now_ms + min(answer.heartbeat_interval_ms, self._empty_pause_ms)
         if self._sent is not None and self._sent.subscribed_topic_names is not None:
             self._reported_topics = list(self._sent.subscribed_topic_names)
         if answer.assignment is not None:
@@ -124,7 +123,9 @@ class ShareMembership:
             self._search_ms = 0
         # A new group gets its first partitions a moment after its members: the next heartbeat returns them.
         is_empty = not (self.assigned or self._target)
-        self._empty_pause_ms = min(2 * self._empty_pause_ms, LONGEST_PAUSE_MS) if is_empty else LONGEST_PAUSE_MS
+        interval_ms = answer.heartbeat_interval_ms
+        self._heartbeat_ms = now_ms + (min(interval_ms, self._empty_pause_ms) if is_empty else interval_ms)
+        self._empty_pause_ms = min(2 * self._empty_pause_ms, interval_ms) if is_empty else FIRST_PAUSE_MS
 
     def _on_error(self, answer: ShareGroupHeartbeatResponse, now_ms: int) -> None:
         code = answer.error_code
