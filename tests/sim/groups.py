@@ -9,7 +9,7 @@ checked.
 
 from __future__ import annotations
 
-from tests.sim.lives.group_crowd import KINDS
+from tests.sim.lives.group_crowd import KINDS, STREAMS
 from tests.sim.lives.group_life import GroupLife, GroupLifeResult
 from tests.sim.seeds import live_once, run_program, run_seeds, seeds_parser
 
@@ -24,7 +24,7 @@ def live(seed: int, *, kind: str | None = None, tell: bool = False) -> GroupLife
 def main(arguments: list[str] | None = None) -> int:
     """Return the exit code: 0 no violation, 1 a violation, 2 out of time."""
     parser = seeds_parser("groups", "Groups that live through everything.", seeds=5_000)
-    parser.add_argument("--kind", choices=KINDS, help="groups of this kind only")
+    parser.add_argument("--kind", choices=(*KINDS, STREAMS), help="groups of this kind only")
     chosen = parser.parse_args(arguments)
     return run_seeds(chosen, live, _summary, kind=chosen.kind)
 

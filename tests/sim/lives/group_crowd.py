@@ -18,10 +18,13 @@ from tests.sim.lives.classic_member import SimClassicMember
 from tests.sim.lives.consumer_member import SimConsumerMember
 from tests.sim.lives.group_ledger import CoordinatorView, GroupLedger, member_ids, restless
 from tests.sim.lives.group_members import SimMember, TopicView
+from tests.sim.lives.streams_member import SimStreamsMember, SimTopology
 
 SESSION_MS, HEARTBEAT_MS, REBALANCE_MS = 6_000, 1_000, 8_000
 STRATEGIES = (("range",), ("cooperative-sticky",), ("range", "cooperative-sticky"), ("roundrobin", "range"))
 KINDS = ("classic", "consumer", "mixed")
+STREAMS = "streams"
+"""The kind of groups whose members are threads of an application; two threads to a process. Only lived when it is asked for."""
 
 
 class PlannedGroup(NamedTuple):
@@ -61,6 +64,8 @@ class SimCrowd:
         self._peace = False
         self._subscriptions: dict[str, list[str]] = {}
         self.groups = [self._group(number, kind) for number, kind in enumerate(kinds)]
+        self.stateful = {group.group_id for group in self.groups if group.kind == STREAMS and world.chance(0.6)}
+        """Groups whose tasks have changelogs, so that their topics cannot grow."""
         self._mine = {group.group_id for group in self.groups}
 
     def _group(self, number: int, kind: str) -> PlannedGroup:
@@ -90,7 +95,13 @@ class SimCrowd:
         shared = (self.world, link, self._ledger, self._view)
         topics = self._subscription(name, group)
         member: SimMember
-        if group.kind == "classic" or (group.kind == "mixed" and chance.random() < 0.5):
+        if group.kind == STREAMS:
+            topology = SimTopology(group.group_id, tuple(group.topics), group.group_id in self.stateful)
+            process_id = f"p{number // (2 * len(self.groups))}"
+            member = SimStreamsMember(
+                *shared, topology, name, process_id, instance_id=instance_id, rebalance_timeout_ms=REBALANCE_MS
+            )
+        elif group.kind == "classic" or (group.kind == "mixed" and chance.random() < 0.5):
             settings = ConsumerSettings(
                 group_id=group.group_id,
                 group_instance_id=instance_id,

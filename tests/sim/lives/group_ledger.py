@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ottla.client.types import TopicPartition
 from ottla.coord.group_machine import GroupMachine
+from ottla.coord.streams.group import StreamsGroup
 from ottla.wire import errors as codes
 from ottla.wire.api.offset_commit import OffsetCommitRequest
 from tests.sim.seeds import Violation
@@ -237,6 +238,9 @@ def knows(machine: GroupMachine, reader: GroupReader) -> bool:
     if consumers is not None:
         member = consumers.members.get(reader.member_id)
         return member is not None and (reader.generation is None or member.epoch == reader.generation)
+    found = machine.context.find(reader.group_id)
+    if isinstance(found, StreamsGroup):
+        return reader.member_id in found.members
     classic = machine.classic.groups.get(reader.group_id)
     if classic is None or reader.member_id not in classic.members:
         return False

@@ -19,6 +19,7 @@ from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from tests.sim.lives.group_crowd import HEARTBEAT_MS, KINDS, REBALANCE_MS, SESSION_MS, SimCrowd
 from tests.sim.lives.group_ledger import GroupLedger
 from tests.sim.lives.small_journals import journal_alignment, journal_settings
+from tests.sim.lives.streams_checks import check_agreement, check_tasks
 from tests.sim.seeds import Violation
 
 FIND_COORDINATOR, CREATE_TOPICS, CREATE_PARTITIONS = 10, 19, 37
@@ -35,6 +36,12 @@ SETTINGS = {
     "group.consumer.session.timeout.ms": str(SESSION_MS),
     "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.streams.min.session.timeout.ms": str(SESSION_MS),
+    "group.streams.session.timeout.ms": str(SESSION_MS),
+    "group.streams.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.streams.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.streams.initial.rebalance.delay.ms": "500",
+    "group.streams.num.standby.replicas": "1",
     "offsets.topic.num.partitions": "1",
     "log.flush.offset.checkpoint.interval.ms": "3600000",
 }
@@ -176,6 +183,8 @@ class GroupLife:
     def _partitions_come(self) -> None:
         if self.host.broker is not None:
             name = self.world.random.choice(sorted(self._counts))
+            if any(name in group.topics for group in self.crowd.groups if group.group_id in self.crowd.stateful):
+                return
             count = self.counts()[name] + 1
             self._say(f"{name} shall have {count} partitions")
             topic = CreatePartitionsRequest.CreatePartitionsTopic(name=name, count=count)
@@ -183,6 +192,7 @@ class GroupLife:
 
     def _look(self) -> None:
         self.ledger.check()
+        check_tasks(self.host.coordinators())
         self.world.after(HEARTBEAT_MS, self._look)
 
     def _make_peace(self) -> None:
@@ -199,6 +209,8 @@ class GroupLife:
         return not self.world.happened % max(1, len(self.crowd.members) // 4) and self.crowd.is_quiet()
 
     def _check_all_are_read(self) -> None:
+        check_tasks(self.host.coordinators())
+        check_agreement(self.host.coordinators(), self.crowd.members.values())
         unread = self.crowd.unread()
         if unread:
             raise Violation(f"all are read: {'; '.join(unread[:6])}")

@@ -92,7 +92,7 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     settled = lead(draft, updated, aim, owned)
     if isinstance(settled, Refusal):
         return settled
-    _finish(draft, body, member, settled, look.configured)
+    _finish(draft, body, member, settled, look.configured, owned)
     return None
 
 
@@ -286,6 +286,7 @@ def _finish(
     member: StreamsMember,
     settled: StreamsMember,
     configured: ConfiguredTopology,
+    owned: TaskSets | None,
 ) -> None:
     """Restart the member's session, and reply with its tasks and the statuses of the group."""
     group = draft.group
@@ -293,8 +294,10 @@ def _finish(
     if body.shutdown_application and group.shutdown_member_id is None:
         log.info("group %s: member %s requests a shutdown of the application", group.group_id, settled.member_id)
         draft.store(ShutdownRequested(group.group_id, settled.member_id))
-    has_news = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
-    endpoint_epoch = group.endpoint_epoch + (1 if has_news and settled.user_endpoint is not None else 0)
+    is_changed = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
+    # A member that missed a reply reports other tasks than it has, and would otherwise never learn them.
+    has_news = is_changed or (owned is not None and owned != settled.assigned.without_epochs())
+    endpoint_epoch = group.endpoint_epoch + (1 if is_changed and settled.user_endpoint is not None else 0)
     if endpoint_epoch != group.endpoint_epoch and group.members:
         draft.store(EndpointsChanged(group.group_id))
     if configured.problem is not None:
