@@ -62,6 +62,21 @@ class TaskOffsetsReported(NamedTuple):
     end_offsets: Mapping[tuple[str, int], int]
 
 
+class TasksTold(NamedTuple):
+    """A member was told its tasks at this monotonic time in ms, and has not reported yet that it has them."""
+
+    group_id: str
+    member_id: str
+    mono_ms: int
+
+
+class TasksConfirmed(NamedTuple):
+    """A member has reported the tasks that it was told, or was told them again."""
+
+    group_id: str
+    member_id: str
+
+
 StreamsEvent = (
     TopologyConfigured
     | ShutdownRequested
@@ -71,4 +86,6 @@ StreamsEvent = (
     | TaskAssignmentBegun
     | TaskAssignmentEnded
     | TaskOffsetsReported
+    | TasksTold
+    | TasksConfirmed
 )

@@ -39,6 +39,8 @@ from ottla.coord.streams.events import (
     TaskAssignmentBegun,
     TaskAssignmentEnded,
     TaskOffsetsReported,
+    TasksConfirmed,
+    TasksTold,
     TopologyConfigured,
 )
 from ottla.coord.streams.holders import TaskHolders
@@ -96,7 +98,8 @@ class StreamsGroup:
     These are volatile: `configured` is the topology with its tasks, and `stale` says that its topics have possibly changed since.
     `shutdown_member_id` requested a shutdown of the application. `delayed`: the first assignment waits for members. `assigning` is
     the token of the request that began a long assignment. `offsets` and `end_offsets` are those that members reported. `endpoints`
-    caches the partitions of members at their endpoints. `weight` is the estimated memory of the members and the topology in bytes.
+    caches the partitions of members at their endpoints. `told` is when members were told tasks that they have not confirmed yet.
+    `weight` is the estimated memory of the members and the topology in bytes.
     """
 
     group_type: ClassVar[str] = GROUP_TYPE
@@ -125,6 +128,7 @@ class StreamsGroup:
     endpoints: dict[str, EndpointToPartitions] = field(default_factory=dict)
     offsets: dict[str, TaskOffsets] = field(default_factory=dict)
     end_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
     weight: int = 0
 
     @property
@@ -261,6 +265,7 @@ def _member_forgotten(group: StreamsGroup, event: StreamsMemberForgotten) -> Non
     _forget_instance(group, member)
     group.weight -= member.weight
     _report(group, event.member_id, {}, {})
+    group.told.pop(event.member_id, None)
     if not group.members:
         group.shutdown_member_id = None
 
@@ -388,6 +393,15 @@ def _offsets_reported(group: StreamsGroup, event: TaskOffsetsReported) -> None:
     _report(group, event.member_id, event.offsets, event.end_offsets)
 
 
+def _tasks_told(group: StreamsGroup, event: TasksTold) -> None:
+    if event.member_id in group.members:
+        group.told[event.member_id] = event.mono_ms
+
+
+def _tasks_confirmed(group: StreamsGroup, event: TasksConfirmed) -> None:
+    group.told.pop(event.member_id, None)
+
+
 def _report(group: StreamsGroup, member_id: str, offsets: TaskOffsets, end_offsets: TaskOffsets) -> None:
     """Replace the offsets that a member has reported."""
     for table, reported in ((group.offsets, offsets), (group.end_offsets, end_offsets)):
@@ -421,6 +435,8 @@ _APPLY: dict[type, Callable[[StreamsGroup, Never], None]] = {
     TaskAssignmentBegun: _assignment_begun,
     TaskAssignmentEnded: _assignment_ended,
     TaskOffsetsReported: _offsets_reported,
+    TasksTold: _tasks_told,
+    TasksConfirmed: _tasks_confirmed,
 }
 FOUNDING = frozenset(
     (StreamsEpochStored, StreamsMemberStored, StreamsTargetEpochStored, StreamsTargetStored, StreamsCurrentStored, TopologyStored)
@@ -437,6 +453,8 @@ EVENTS = frozenset(
         TaskAssignmentBegun,
         TaskAssignmentEnded,
         TaskOffsetsReported,
+        TasksTold,
+        TasksConfirmed,
     )
 )
 """The types of the events, which are volatile."""

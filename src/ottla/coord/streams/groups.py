@@ -16,7 +16,7 @@ from ottla.coord.streams import leave
 from ottla.coord.streams.checks import request_error
 from ottla.coord.streams.describe import DescribedStreamsGroup, describe
 from ottla.coord.streams.draft import StreamsDraft
-from ottla.coord.streams.events import StreamsEvent
+from ottla.coord.streams.events import StreamsEvent, TasksTold
 from ottla.coord.streams.group import EVENTS, GROUP_TYPE, StreamsGroup
 from ottla.coord.streams.heartbeat import TaskAsk, heartbeat
 from ottla.coord.streams.records import RECORDS, StreamsEpochForgotten, StreamsStored
@@ -67,6 +67,7 @@ class StreamsGroups:
             draft = StreamsDraft(group, self._context, now)
             for member in group.members.values():
                 draft.expect(member)
+                draft.store(TasksTold(group.group_id, member.member_id, now.mono_ms))
                 if member.state is StreamsMemberState.UNREVOKED_TASKS:
                     draft.after(RebalanceKey(group.group_id, member.member_id), member.rebalance_timeout_ms)
             outcomes.append(draft.outcome())

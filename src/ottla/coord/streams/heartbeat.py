@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.member import JOINING_EPOCH
@@ -21,7 +21,15 @@ from ottla.coord.streams.checks import (
     unknown_member,
 )
 from ottla.coord.streams.draft import StreamsDraft, current_record, member_record, stored_configs
-from ottla.coord.streams.events import DelayBegun, EndpointsChanged, ShutdownRequested, TaskOffsetsReported, TopologyConfigured
+from ottla.coord.streams.events import (
+    DelayBegun,
+    EndpointsChanged,
+    ShutdownRequested,
+    TaskOffsetsReported,
+    TasksConfirmed,
+    TasksTold,
+    TopologyConfigured,
+)
 from ottla.coord.streams.group import NOT_VALIDATED, OFFSET_BYTES, topology_weight
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.reconcile import TaskSurroundings, TaskTarget, must_begin_anew, reconcile
@@ -51,6 +59,9 @@ from ottla.wire.errors import (
 )
 
 log = logging.getLogger("ottla.coord")
+
+CONFIRMED_BEATS: Final = 3
+"""The number of heartbeats within which a member reports the tasks that it was told. Otherwise it is told them again, once."""
 
 TaskAsk = Input[StreamsGroupHeartbeatRequest]
 
@@ -188,6 +199,26 @@ def _crowd_error(draft: StreamsDraft, member: StreamsMember, updated: StreamsMem
     return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
 
 
+def _has_news(draft: StreamsDraft, settled: StreamsMember, owned: TaskSets | None, *, is_changed: bool) -> bool:
+    """Return whether the reply tells the member its tasks: after a change, and again if the member perhaps missed a reply.
+
+    A member reports the tasks that it has after each change. One that reports others, or nothing for long, has missed a reply: a
+    delayed request can have got it in place of a later one.
+    """
+    group, member_id = draft.group, settled.member_id
+    is_wrong = owned is not None and owned != settled.assigned.without_epochs()
+    if is_changed or is_wrong:
+        draft.store(TasksTold(group.group_id, member_id, draft.now.mono_ms))
+        return True
+    told_ms = group.told.get(member_id)
+    if told_ms is None:
+        return False
+    is_late = owned is None and draft.now.mono_ms - told_ms >= CONFIRMED_BEATS * draft.setting("heartbeat.interval.ms")
+    if owned is not None or is_late:
+        draft.store(TasksConfirmed(group.group_id, member_id))
+    return is_late
+
+
 def _note_stale_topology(draft: StreamsDraft, member: StreamsMember) -> None:
     """Add a status if the member's topology is older than the group's."""
     topology = draft.group.topology
@@ -295,8 +326,7 @@ def _finish(
         log.info("group %s: member %s requests a shutdown of the application", group.group_id, settled.member_id)
         draft.store(ShutdownRequested(group.group_id, settled.member_id))
     is_changed = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
-    # A member that missed a reply reports other tasks than it has, and would otherwise never learn them.
-    has_news = is_changed or (owned is not None and owned != settled.assigned.without_epochs())
+    has_news = _has_news(draft, settled, owned, is_changed=is_changed)
     endpoint_epoch = group.endpoint_epoch + (1 if is_changed and settled.user_endpoint is not None else 0)
     if endpoint_epoch != group.endpoint_epoch and group.members:
         draft.store(EndpointsChanged(group.group_id))
