@@ -29,7 +29,7 @@ from ottla.coord.share_state.inputs import (
     parse_coordinator_key,
     refuse,
 )
-from ottla.coord.share_state.machine import MOST_AT_ONCE, PAUSE_MS, ShareStateMachine
+from ottla.coord.share_state.machine import MOST_AT_ONCE, MOST_BATCHES, PAUSE_MS, ShareStateMachine
 from ottla.coord.share_state.records import (
     ShareSnapshot,
     ShareStateReader,
@@ -273,6 +273,14 @@ def test_a_batch_that_ends_before_it_begins_changes_nothing(share: ShareCoordina
     share.initialize()
     assert share.write((0, 0, 2, 1), (9, 8, 2, 1)).error_code == INVALID_REQUEST
     assert share.read().batches == ()
+
+
+def test_a_write_has_no_more_batches_than_a_share_partition_can_have_in_flight(share: ShareCoordinator) -> None:
+    share.initialize()
+    most = [(2 * at, 2 * at, 2, 1) for at in range(MOST_BATCHES + 1)]
+    assert share.write(*most).error_code == INVALID_REQUEST
+    assert share.write(*most[:-1]).error_code == NONE
+    assert len(share.read().batches) == MOST_BATCHES
 
 
 def test_a_snapshot_follows_the_most_updates_that_one_may_have() -> None:

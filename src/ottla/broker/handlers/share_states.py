@@ -9,17 +9,16 @@ topic without partitions, gets an empty response, as in Kafka. Version 1 of writ
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Final
 
 from ottla.broker.coordination.share_messages import StatePlaceKey, places_of, to_response
 from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.serving.authorization import Need, Operation, Resource
+from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
 from ottla.coord.share_state.inputs import SharePartitionKey, SharePlace, StateOperation, StateRequest, StateResult
-from ottla.ports import Done, Steps
 from ottla.wire.api.delete_share_group_state import DeleteShareGroupStateRequest
 from ottla.wire.api.initialize_share_group_state import InitializeShareGroupStateRequest
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
@@ -27,33 +26,30 @@ from ottla.wire.api.read_share_group_state_summary import ReadShareGroupStateSum
 from ottla.wire.api.write_share_group_state import WriteShareGroupStateRequest
 
 OF_BROKERS: Final = Need(Operation.CLUSTER_ACTION, Resource.CLUSTER)
-MOST_ITEMS: Final = 50_000
-"""Upper limit of share partitions and state batches in a request."""
-AT_ONCE: Final = 100
-"""Share partitions decided between two pauses. Smaller requests are served without pauses."""
+PARTS: Final = Parts(((("topics", "partitions"), ("results", "partitions")),), things=100)
 
 
-@serves(InitializeShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+@serves(InitializeShareGroupStateRequest, OF_BROKERS, parts=PARTS)
 def initialize_share_group_state(request: Request[InitializeShareGroupStateRequest], shards: ShareStateShards) -> Reply:
     return _serve(StateOperation.INITIALIZE, request, shards)
 
 
-@serves(ReadShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+@serves(ReadShareGroupStateRequest, OF_BROKERS, parts=PARTS)
 def read_share_group_state(request: Request[ReadShareGroupStateRequest], shards: ShareStateShards) -> Reply:
     return _serve(StateOperation.READ, request, shards)
 
 
-@serves(WriteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+@serves(WriteShareGroupStateRequest, OF_BROKERS, parts=PARTS)
 def write_share_group_state(request: Request[WriteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
     return _serve(StateOperation.WRITE, request, shards)
 
 
-@serves(DeleteShareGroupStateRequest, OF_BROKERS, most=MOST_ITEMS)
+@serves(DeleteShareGroupStateRequest, OF_BROKERS, parts=PARTS)
 def delete_share_group_state(request: Request[DeleteShareGroupStateRequest], shards: ShareStateShards) -> Reply:
     return _serve(StateOperation.DELETE, request, shards)
 
 
-@serves(ReadShareGroupStateSummaryRequest, OF_BROKERS, most=MOST_ITEMS)
+@serves(ReadShareGroupStateSummaryRequest, OF_BROKERS, parts=PARTS)
 def read_share_group_state_summary(request: Request[ReadShareGroupStateSummaryRequest], shards: ShareStateShards) -> Reply:
     return _serve(StateOperation.READ_SUMMARY, request, shards)
 
@@ -67,8 +63,6 @@ def _serve(operation: StateOperation, request: Request[Any], shards: ShareStateS
     places = places_of(operation, body.topics)
     if not places:
         return to_response(operation, {})
-    if len(places) > AT_ONCE:
-        return _serve_slowly(operation, request, shards, places)
     parts = _parts(operation, body.group_id, places, shards)
 
     def combine(answers: list[Sequence[StateResult]]) -> Ready:
@@ -87,28 +81,6 @@ def _parts(
         key = SharePartitionKey(group_id, place.topic_id, place.partition).coordinator_key()
         by_index.setdefault(shards.index_of(key), (key, []))[1].append(place)
     return [(key, StateRequest(operation, group_id, some)) for key, some in by_index.values()]
-
-
-def _serve_slowly(
-    operation: StateOperation, request: Request[Any], shards: ShareStateShards, places: Sequence[SharePlace]
-) -> Steps[Reply]:
-    """Serve a large request with pauses, and wait for all results."""
-    found: list[tuple[SharePlace, StateResult]] = []
-    waiting: list[Done] = []
-
-    def answer(some: Sequence[SharePlace], results: Sequence[StateResult]) -> None:
-        found.extend(zip(some, results, strict=True))
-        if waiting:
-            waiting.pop()(None)
-
-    for begin in range(0, len(places), AT_ONCE):
-        some = places[begin : begin + AT_ONCE]
-        for key, part in _parts(operation, request.body.group_id, some, shards):
-            shards.submit(key, part, partial(answer, part.places), request.now)
-        yield None
-    while len(found) < len(places):
-        yield waiting.append
-    return to_response(operation, _in_order(places, found))
 
 
 def _in_order(places: Sequence[SharePlace], found: Sequence[tuple[SharePlace, StateResult]]) -> dict[StatePlaceKey, StateResult]:

@@ -48,6 +48,8 @@ log = logging.getLogger("ottla.coord")
 StateOutcome = Outcome[StateRecord]
 Decision = tuple[StateResult, StateRecord | None]
 
+MOST_BATCHES: Final = 10_000
+"""The most state batches of one write, which take some ten milliseconds: group.share.max.partition.max.record.locks goes as far."""
 MOST_AT_ONCE: Final = 100
 """The most snapshots or tombstones of one background step."""
 PAUSE_MS: Final = 2
@@ -55,6 +57,7 @@ PAUSE_MS: Final = 2
 
 NEGATIVE_PARTITION: Final = "The partition id cannot be a negative number."
 NOT_INITIALIZED: Final = "{} operation on uninitialized share partition not allowed."
+TOO_MANY: Final = "A write may have {:,} state batches, more than a share partition can have in flight."
 REVERSED: Final = "A state batch ends before it begins."
 NO_ROOM: Final = "The states of all share partitions take too much memory: ottla.max.share.state.bytes."
 
@@ -189,6 +192,8 @@ class ShareStateMachine:
             return StateResult(error_code, ERRORS[error_code].sentence)
         if isinstance(place, WriteState) and not is_well_formed(place.batches):
             return StateResult(INVALID_REQUEST, REVERSED)
+        if isinstance(place, WriteState) and len(place.batches) > MOST_BATCHES:
+            return StateResult(INVALID_REQUEST, TOO_MANY.format(MOST_BATCHES))
         return StateResult(POLICY_VIOLATION, NO_ROOM) if self._lacks_room(place, state) else None
 
     def _lacks_room(self, place: SharePlace, state: ShareState | None) -> bool:
