@@ -27,6 +27,7 @@ from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Peer, Request
 from ottla.broker.serving.routes import serves
 from ottla.broker.settings import SettingsInForce
+from ottla.broker.share.share_partitions import SharePartitions
 from ottla.broker.topics.features import Features
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.features import GROUP_VERSION, OFF
@@ -373,7 +374,9 @@ def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGrou
     parts=Parts(((("groups_names",), ("results",)),), things=DELETED_AT_ONCE, whole_bytes=64),
     to_the_end=True,
 )
-def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards, states: ShareGroupStates) -> Reply:
+def delete_groups(
+    request: Request[DeleteGroupsRequest], groups: GroupShards, states: ShareGroupStates, shares: SharePartitions
+) -> Reply:
     """Delete groups. The state of a share group's partitions is deleted first; if that fails, the group stays."""
     names = list(dict.fromkeys(request.body.groups_names))
 
@@ -384,7 +387,7 @@ def delete_groups(request: Request[DeleteGroupsRequest], groups: GroupShards, st
         return DeleteGroupsResponse(results=results)
 
     if any(_has_share_state(groups, name) for name in names):
-        return _delete_slowly(request, names, groups, states, combine)
+        return _delete_slowly(request, names, groups, partial(_delete_share_state, request, groups, states, shares), combine)
     parts = ((name, DeleteGroupsRequest(groups_names=[name])) for name in names)
     return groups.request_several(parts, request, combine)
 
@@ -399,13 +402,13 @@ def _delete_slowly(
     request: Request[DeleteGroupsRequest],
     names: list[str],
     groups: GroupShards,
-    states: ShareGroupStates,
+    delete_state: Callable[[str], Steps[int]],
     combine: Callable[[list[DeleteGroupsResponse]], DeleteGroupsResponse],
 ) -> Steps[Reply]:
     """Delete groups one by one, each after its share partitions."""
     messages: list[DeleteGroupsResponse] = []
     for name in names:
-        error_code = yield from _delete_share_state(request, name, groups, states)
+        error_code = yield from delete_state(name)
         if error_code:
             result = DeleteGroupsResponse.DeletableGroupResult(group_id=name, error_code=error_code)
             messages.append(DeleteGroupsResponse(results=[result]))
@@ -415,11 +418,12 @@ def _delete_slowly(
 
 
 def _delete_share_state(
-    request: Request[DeleteGroupsRequest], name: str, groups: GroupShards, states: ShareGroupStates
+    request: Request[DeleteGroupsRequest], groups: GroupShards, states: ShareGroupStates, shares: SharePartitions, name: str
 ) -> Steps[int]:
     """Delete the state of all share partitions of a group, and return the first error."""
     deleting: DeletingShares = yield from groups.request_steps(name, ShareStateDeletion(name), request)
     if deleting.error_code or not deleting.places:
         return deleting.error_code
     results = yield from states.delete(name, deleting.places)
+    shares.drop_group(name)
     return next((result.error_code for result in results if result.error_code), NONE)

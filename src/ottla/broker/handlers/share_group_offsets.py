@@ -19,6 +19,7 @@ from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
+from ottla.broker.share.share_partitions import SharePartitions
 from ottla.broker.topics.features import Features
 from ottla.cluster.image import ClusterImage
 from ottla.coord.share.events import (
@@ -54,10 +55,11 @@ R = TypeVar("R", bound=Message)
 
 
 class StateContext(NamedTuple):
-    """The objects of the broker by which states of share partitions are found and described."""
+    """The objects of the broker by which states of share partitions are found, described and changed."""
 
     states: ShareGroupStates
     ends: EndOffsets
+    shares: SharePartitions
     cluster: ClusterImage
     rights: Rights
 
@@ -169,7 +171,7 @@ def alter_share_group_offsets(
     if not are_served(features):
         return AlterShareGroupOffsetsResponse(error_code=UNSUPPORTED_VERSION)
     seen = context.rights.answers(request.peer, Operation.READ, Resource.TOPIC)
-    denied = [_denied(topic) for topic in body.topics if not seen[topic.topic_name]]
+    denied = [_refuse_topic(topic) for topic in body.topics if not seen[topic.topic_name]]
     allowed = [topic for topic in body.topics if seen[topic.topic_name]]
     wanted = AlterShareGroupOffsetsRequest(group_id=body.group_id, topics=allowed)
     altering: AlteringShares = yield from groups.request_steps(body.group_id, wanted, request)
@@ -180,12 +182,13 @@ def alter_share_group_offsets(
         results = yield from context.states.initialize(body.group_id, altering.state_epoch, altering.places)
         done = SharesInitialized(body.group_id, altering.places, tuple(result.error_code for result in results))
         error_code: int = yield from groups.request_steps(body.group_id, done, request)
+        context.shares.drop_group(body.group_id)
         _add_errors(response, altering.places, [result.error_code or error_code for result in results])
     response.responses = [*denied, *response.responses]
     return response
 
 
-def _denied(topic: AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic) -> Altered:
+def _refuse_topic(topic: AlterShareGroupOffsetsRequest.AlterShareGroupOffsetsRequestTopic) -> Altered:
     sentence = ERRORS[TOPIC_AUTHORIZATION_FAILED].sentence
     code = TOPIC_AUTHORIZATION_FAILED
     parts = [
@@ -218,7 +221,7 @@ def delete_share_group_offsets(
     if not are_served(features):
         return DeleteShareGroupOffsetsResponse(error_code=UNSUPPORTED_VERSION)
     seen = context.rights.answers(request.peer, Operation.READ, Resource.TOPIC)
-    denied = [_deleted(topic.topic_name, TOPIC_AUTHORIZATION_FAILED) for topic in body.topics if not seen[topic.topic_name]]
+    denied = [_deletion_result(topic.topic_name, TOPIC_AUTHORIZATION_FAILED) for topic in body.topics if not seen[topic.topic_name]]
     wanted = DeleteShareGroupOffsetsRequest(
         group_id=body.group_id, topics=[topic for topic in body.topics if seen[topic.topic_name]]
     )
@@ -229,6 +232,7 @@ def delete_share_group_offsets(
     response.responses = [*denied, *response.responses]
     if deleting.places:
         results = yield from context.states.delete(body.group_id, deleting.places)
+        context.shares.drop_group(body.group_id)
         yield from _end_deletion(request, groups, context, deleting.places, results, response)
     return response
 
@@ -251,10 +255,10 @@ def _end_deletion(
         error_code: int = yield from groups.request_steps(group_id, SharesDeleted(group_id, gone), request)
         codes |= dict.fromkeys(gone, error_code)
     for topic_id, error_code in codes.items():
-        topic = _deleted(context.cluster.name_of(topic_id) or "", error_code)
+        topic = _deletion_result(context.cluster.name_of(topic_id) or "", error_code)
         topic.topic_id = topic_id
         response.responses.append(topic)
 
 
-def _deleted(name: str, error_code: int) -> Deleted:
+def _deletion_result(name: str, error_code: int) -> Deleted:
     return Deleted(topic_name=name, error_code=error_code, error_message=ERRORS[error_code].sentence if error_code else None)
