@@ -80,6 +80,7 @@ sim: .venv/ready
 	$(BIN)/python -m tests.sim.transactions --seeds 1000
 	$(BIN)/python -m tests.sim.share_states --seeds 10000 --seconds 3600
 	$(BIN)/python -m tests.sim.brokers --seeds 500
+	$(BIN)/python -m tests.sim.shares --seeds 10000
 	$(BIN)/python -m tests.sim.pipelines --seeds 10000
 	$(BIN)/python -m tests.sim.consumers07 --seeds 10000 --seconds 1800
 	$(BIN)/python -m tests.sim.clients --seeds 10000 --seconds 7200

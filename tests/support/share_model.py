@@ -261,10 +261,10 @@ class NaiveSharePartition:
             self.token -= 1
         return due
 
-    def move_start(self, offset: int) -> bool:
-        """Whether the new start is to be persisted."""
+    def move_start(self, offset: int) -> int | None:
+        """The number of complete records that is persisted with the new start; None if nothing is persisted."""
         if offset <= self.start:
-            return False
+            return None
         gone = [each for each in self.states if each < offset]
         holds = any(self.states[each].state == ACQUIRED or self.states[each].token for each in gone)
         for each in gone:
@@ -275,7 +275,9 @@ class NaiveSharePartition:
         if holds:
             self.token += 1
             self.writes[self.token] = []
-        return holds
+        complete = self.complete_count() if holds else None
+        self.trim()
+        return complete
 
     def end_write(self, token: int, is_stored: bool, now: int) -> None:
         for offset in self.writes.pop(token):

@@ -199,7 +199,8 @@ class SharePartition:
         if self._window and holds_before(self._window, start_offset):
             # Kafka persists the new start when these acquisitions end. Here they end at once.
             write = self._state_write(start_offset, self._window.count_complete(start_offset), ())
-        return ShareOutcome(start_offset=start_offset, write=write, wakes=True)
+        # Complete records may be at the front now, and nothing else would move the start over them.
+        return ShareOutcome(start_offset=start_offset, write=write, wakes=True, trims=True)
 
     def _decide_result(self, asked: WriteResult, now_ms: int) -> ShareOutcome:
         batches = self._writes.get(asked.token)
