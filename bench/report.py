@@ -59,8 +59,11 @@ TARGETS = {
     "failover of a leader of 1000 partitions, s": ("<=", 0.5),
     "controller start with 10000 partitions, s": ("<=", 0.5),
     "one-record requests over raw sockets, requests/s": (">=", 1.7),
-    **{f"word count {guarantee} once, words/s": (">=", 1.0) for guarantee in ("at least", "exactly")},
-    **{f"word count {guarantee} once, broker CPU, s per million words": ("<=", 0.5) for guarantee in ("at least", "exactly")},
+    **{
+        f"word count {guarantee}, {figure}": wanted
+        for guarantee in ("at least once", "exactly once", "exactly once from the page cache")
+        for figure, wanted in {"words/s": (">=", 1.0), "broker CPU, s per million words": ("<=", 0.5)}.items()
+    },
 }
 """What Ottla ÷ Apache Kafka is to reach in one run."""
 
