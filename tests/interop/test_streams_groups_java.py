@@ -164,6 +164,33 @@ def _tells_all(instance: StreamsInstance, ports: Iterable[str]) -> bool:
     return all(f"{port} active" in said for port in ports)
 
 
+@pytest.mark.full(seconds=40)
+def test_an_application_changes_to_the_streams_protocol_and_back_between_its_lives(
+    killable: Peer, lines: Lines, tmp_path: Path
+) -> None:
+    with application(killable.address, tmp_path) as app, ottla.Admin(killable.address) as admin:
+        for life, protocol in enumerate(("classic", "streams", "classic")):
+            more = {"session_timeout_ms": 6000} if protocol == "classic" else {}
+            instance = app.start("state", group_protocol=protocol, **more)
+            lines.write(f"life{life}")
+            lines.check(app)
+            instance.close()
+            eventually(lambda: _is_empty(admin, app.group), timeout_s=PATIENCE_S, what="the group is empty")
+
+
+def _is_empty(admin: ottla.Admin, group: str) -> bool:
+    return any(listed.group_id == group and listed.state == "Empty" for listed in admin.list_groups())
+
+
+@pytest.mark.full(seconds=10)
+def test_a_static_member_is_refused_as_apache_kafka_refuses_it(killable: Peer, lines: Lines, tmp_path: Path) -> None:
+    with application(killable.address, tmp_path) as app:
+        instance = app.start("i0", group_instance_id="fixed")
+        lines.write("first")
+        instance.process.wait(PATIENCE_S)
+        assert "static" in instance.tail().lower()
+
+
 @pytest.mark.full(seconds=20)
 def test_a_fatal_error_shuts_the_whole_application_down(killable: Peer, lines: Lines, tmp_path: Path) -> None:
     with application(killable.address, tmp_path) as app:
