@@ -33,7 +33,7 @@ class Got(NamedTuple):
     acknowledge_error_code: int
 
 
-class ShareMember:
+class PlayedMember:
     """A member with its share session. Partitions are (topic, index)."""
 
     def __init__(self, machine: Machine, member_id: str = "m1", group_id: str = "g", *places: tuple[str, int]) -> None:

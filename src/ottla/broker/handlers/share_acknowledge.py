@@ -22,7 +22,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.share.acknowledgements import Acknowledgements, Member
+from ottla.broker.share.acknowledgements import AcknowledgingMember, RecordAcknowledgements
 from ottla.ports import Steps
 from ottla.share.sessions import FINAL_EPOCH, FIRST_EPOCH, ShareSession
 from ottla.wire.api.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -49,10 +49,10 @@ def share_acknowledge(request: Request[ShareAcknowledgeRequest], context: ShareC
     session = _session(context, body)
     if isinstance(session, int):
         return ShareAcknowledgeResponse(error_code=session, error_message=ERRORS[session].sentence)
-    member = Member(
+    member = AcknowledgingMember(
         session.group_id, session.member_id, request.version, readable_topics(context, request), is_renewal=body.is_renew_ack
     )
-    acknowledgements = Acknowledgements(context.shares, context.cluster.name_of, member)
+    acknowledgements = RecordAcknowledgements(context.shares, context.cluster.name_of, member)
     if body.share_session_epoch == FINAL_EPOCH:
         acknowledgements.at_end = partial(end_session, context, session)
     yield from acknowledge(acknowledgements, batches_by_partition(body.topics), request.now)
@@ -69,7 +69,7 @@ def _session(context: ShareContext, body: ShareAcknowledgeRequest) -> ShareSessi
     return session
 
 
-def _answer(context: ShareContext, acknowledgements: Acknowledgements, group_id: str) -> ShareAcknowledgeResponse:
+def _answer(context: ShareContext, acknowledgements: RecordAcknowledgements, group_id: str) -> ShareAcknowledgeResponse:
     topics: dict[bytes, TopicResponse] = {}
     for (topic_id, index), (error_code, message) in acknowledgements.results.items():
         topic = topics.get(topic_id)

@@ -32,7 +32,7 @@ from ottla.broker.serving.authorization import Need, Operation, Resource
 from ottla.broker.serving.purgatory import DelayedOperation, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
-from ottla.broker.share.acknowledgements import RENEW_FROM, Acknowledgements, Member
+from ottla.broker.share.acknowledgements import RENEW_FROM, AcknowledgingMember, RecordAcknowledgements
 from ottla.ports import Now, Steps
 from ottla.share.sessions import FINAL_EPOCH, FIRST_EPOCH, PlaceKey, ShareSession
 from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
@@ -138,11 +138,11 @@ def _begin(context: ShareContext, request: Request[ShareFetchRequest], named: Ma
     return session
 
 
-def _acknowledgements(context: ShareContext, request: Request[ShareFetchRequest]) -> Acknowledgements:
+def _acknowledgements(context: ShareContext, request: Request[ShareFetchRequest]) -> RecordAcknowledgements:
     body = request.body
     readable = readable_topics(context, request)
-    member = Member(str(body.group_id), str(body.member_id), request.version, readable, is_renewal=body.is_renew_ack)
-    return Acknowledgements(context.shares, context.cluster.name_of, member)
+    member = AcknowledgingMember(str(body.group_id), str(body.member_id), request.version, readable, is_renewal=body.is_renew_ack)
+    return RecordAcknowledgements(context.shares, context.cluster.name_of, member)
 
 
 def _refuse(error_code: int, message: str | None = None) -> ShareFetchResponse:

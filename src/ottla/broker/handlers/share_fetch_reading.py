@@ -17,9 +17,9 @@ from ottla.broker.serving.parts import Budget
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
-from ottla.broker.share.acknowledgements import Acknowledgements
+from ottla.broker.share.acknowledgements import RecordAcknowledgements
 from ottla.broker.share.led_share_partition import LedSharePartition
-from ottla.broker.share.record_acquisition import UNCHECKED, Acquired, FetchLimits, acquire, available_bytes
+from ottla.broker.share.record_acquisition import UNCHECKED, Acquired, AcquireLimits, acquire, available_bytes
 from ottla.broker.share.share_partitions import SharePartitions
 from ottla.cluster.acls import Operation, Resource
 from ottla.cluster.image import ClusterImage
@@ -68,7 +68,7 @@ def readable_topics(
     return YES if context.rights.is_open else context.rights.answers(request.peer, Operation.READ, Resource.TOPIC)
 
 
-class Reading:
+class ShareReading:
     """The results of one reading of a session's due partitions. `is_partial`: checks of records, or other partitions, are left."""
 
     __slots__ = ("acquired", "errors", "is_partial", "left_bytes", "left_records")
@@ -104,7 +104,7 @@ class ShareFetch:
         context: ShareContext,
         request: Request[ShareFetchRequest],
         session: ShareSession,
-        acknowledgements: Acknowledgements,
+        acknowledgements: RecordAcknowledgements,
         *,
         is_new: bool,
     ) -> None:
@@ -150,15 +150,15 @@ class ShareFetch:
             return SHARE_SESSION_NOT_FOUND
         return NONE if self._session.epoch == self._epoch else INVALID_SHARE_SESSION_EPOCH
 
-    def _new_reading(self) -> Reading:
-        return Reading(self._max_bytes, self._request.body.max_records)
+    def _new_reading(self) -> ShareReading:
+        return ShareReading(self._max_bytes, self._request.body.max_records)
 
-    def _is_enough(self, reading: Reading) -> bool:
+    def _is_enough(self, reading: ShareReading) -> bool:
         """Return whether a response can be sent before the time is over. Errors end the wait if all partitions have one."""
         has_only_errors = bool(reading.errors) and len(reading.errors) == len(self._session.held)
         return bool(reading.acquired) or reading.is_partial or has_only_errors
 
-    def _read(self, reading: Reading, now: Now, *, is_last: bool) -> Steps[None]:
+    def _read(self, reading: ShareReading, now: Now, *, is_last: bool) -> Steps[None]:
         """Acquire records from due partitions, in steps if there are many."""
         session, budget = self._session, Budget(READ_AT_ONCE)
         readable = readable_topics(self._context, self._request)
@@ -178,7 +178,7 @@ class ShareFetch:
             yield from budget.spend()
         self._is_first = self._is_new = False
 
-    def _is_full(self, reading: Reading) -> bool:
+    def _is_full(self, reading: ShareReading) -> bool:
         return reading.left_records <= 0 or reading.left_bytes <= 0 or self._session.is_over
 
     def _find(self, place: SharedPlace, readable: Mapping[str, bool]) -> LedSharePartition | int:
@@ -200,9 +200,9 @@ class ShareFetch:
                     return True
         return False
 
-    def _acquire(self, reading: Reading, place: SharedPlace, led: LedSharePartition, now: Now) -> None:
+    def _acquire(self, reading: ShareReading, place: SharedPlace, led: LedSharePartition, now: Now) -> None:
         session, body = self._session, self._request.body
-        limits = FetchLimits(
+        limits = AcquireLimits(
             reading.left_bytes,
             reading.left_records,
             body.batch_size,
@@ -228,7 +228,7 @@ class ShareFetch:
 
     # The response
 
-    def _answer(self, reading: Reading) -> Reply:
+    def _answer(self, reading: ShareReading) -> Reply:
         """Return the response with acquired records, errors, and partitions that the member has not received yet."""
         session = self._session
         response = new_response(self._context, session.group_id)
@@ -244,7 +244,7 @@ class ShareFetch:
         self._context.shares.counts.fetches += len(reading.acquired)
         return add_acknowledgements(response, topics, self._acknowledgements)
 
-    def _report(self, reading: Reading, topics: dict[bytes, TopicResponse], response: ShareFetchResponse) -> None:
+    def _report(self, reading: ShareReading, topics: dict[bytes, TopicResponse], response: ShareFetchResponse) -> None:
         """Add partitions without records: errors, and those that the response owes and that are not loading."""
         session, errors = self._session, reading.errors
         for place in list(errors)[:MOST_REPORTED]:
@@ -279,7 +279,7 @@ def _of_topic(topics: dict[bytes, TopicResponse], response: ShareFetchResponse, 
 
 
 def add_acknowledgements(
-    response: ShareFetchResponse, topics: dict[bytes, TopicResponse], acknowledgements: Acknowledgements
+    response: ShareFetchResponse, topics: dict[bytes, TopicResponse], acknowledgements: RecordAcknowledgements
 ) -> Reply:
     """Return the response with the results of the request's acknowledgements, once all of them are stored."""
 

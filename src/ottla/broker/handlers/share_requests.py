@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from ottla.broker.handlers.share_fetch_reading import ShareContext
 from ottla.broker.serving.parts import Budget
-from ottla.broker.share.acknowledgements import AcknowledgementBatch, Acknowledgements
+from ottla.broker.share.acknowledgements import AcknowledgementBatch, RecordAcknowledgements
 from ottla.cluster.features import OFF, SHARE_VERSION
 from ottla.ports import Now, Steps
 from ottla.share.sessions import PlaceKey, ShareSession
@@ -67,7 +67,7 @@ def batches_by_partition(topics: Iterable[AcknowledgedTopic]) -> dict[PlaceKey, 
 
 
 def acknowledge(
-    acknowledgements: Acknowledgements, named: Mapping[PlaceKey, Sequence[AcknowledgementBatch]], now: Now
+    acknowledgements: RecordAcknowledgements, named: Mapping[PlaceKey, Sequence[AcknowledgementBatch]], now: Now
 ) -> Steps[None]:
     """Decide the acknowledgements of all partitions, with pauses if there are many, and store them."""
     budget = Budget(DECIDED_AT_ONCE)

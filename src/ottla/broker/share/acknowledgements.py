@@ -40,7 +40,7 @@ class AcknowledgementBatch(Protocol):
     acknowledge_types: list[int]
 
 
-class Member:
+class AcknowledgingMember:
     """The member whose request acknowledges records, and what it may do. `readable` has the topics that it may read, by name."""
 
     __slots__ = ("group_id", "highest_type", "is_renewal", "member_id", "readable")
@@ -53,7 +53,7 @@ class Member:
         self.is_renewal = is_renewal and version >= RENEW_FROM
 
 
-class Acknowledgements:
+class RecordAcknowledgements:
     """The acknowledgements of one request. `results` has their results by partition, once they are stored or refused.
 
     `at_end` is called after the last result, before the reply.
@@ -72,7 +72,7 @@ class Acknowledgements:
         "results",
     )
 
-    def __init__(self, rooms: SharePartitions, name_of: Callable[[bytes], str | None], member: Member) -> None:
+    def __init__(self, rooms: SharePartitions, name_of: Callable[[bytes], str | None], member: AcknowledgingMember) -> None:
         self._rooms = rooms
         self._name_of = name_of
         self._member = member

@@ -18,7 +18,7 @@ MOST_TRIES: Final = 4
 """Reads in one attempt, each after all records of the read before it were archived, as those of aborted transactions."""
 
 
-class FetchLimits(NamedTuple):
+class AcquireLimits(NamedTuple):
     """The limits of one acquisition. With `min_one_batch`, the first batch is read whatever its size."""
 
     max_bytes: int
@@ -50,7 +50,7 @@ def available_bytes(shares: SharePartitions, led: LedSharePartition, most: int, 
 
 
 def acquire(
-    shares: SharePartitions, led: LedSharePartition, member_id: str, limits: FetchLimits, now: Now
+    shares: SharePartitions, led: LedSharePartition, member_id: str, limits: AcquireLimits, now: Now
 ) -> Acquired | int | None:
     """Acquire records for a member. Return an error code if the log cannot be read, and None if nothing can be acquired."""
     shares.prepare(led, now)

@@ -18,7 +18,7 @@ from ottla.wire.errors import (
 from tests.support.held_states import HeldStates
 from tests.support.machine import Machine
 from tests.support.producing import create, delete, produce
-from tests.support.share_members import ACCEPT, RELEASE, SHARE_ACKNOWLEDGE, ShareMember
+from tests.support.share_members import ACCEPT, RELEASE, SHARE_ACKNOWLEDGE, PlayedMember
 
 T = ("t", 0)
 
@@ -37,7 +37,7 @@ def states(machine: Machine) -> HeldStates:
     return HeldStates(machine)
 
 
-def waiting(member: ShareMember, **fields: Any) -> DelayedReply:
+def waiting(member: PlayedMember, **fields: Any) -> DelayedReply:
     pending = member.begin(**{"max_wait_ms": 10_000, **fields})
     assert isinstance(pending, DelayedReply)
     assert not pending.done
@@ -45,7 +45,7 @@ def waiting(member: ShareMember, **fields: Any) -> DelayedReply:
 
 
 def test_fetches_of_two_members_wait_for_one_read_of_the_state(machine: Machine, states: HeldStates) -> None:
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     first, second = waiting(one, max_records=1), waiting(other, max_records=1)
     assert len(states.reads) == 1
     states.answer_reads()
@@ -54,7 +54,7 @@ def test_fetches_of_two_members_wait_for_one_read_of_the_state(machine: Machine,
 
 
 def test_a_state_that_cannot_be_read_is_an_error_and_is_read_again_by_the_next_fetch(machine: Machine, states: HeldStates) -> None:
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     first, second = waiting(one), waiting(other)
     states.answer_reads(COORDINATOR_NOT_AVAILABLE)
     assert one.end(first)[T].error_code == COORDINATOR_NOT_AVAILABLE
@@ -66,7 +66,7 @@ def test_a_state_that_cannot_be_read_is_an_error_and_is_read_again_by_the_next_f
 
 
 def test_a_fetch_ends_in_time_although_the_state_is_not_read_yet(machine: Machine, states: HeldStates) -> None:
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = waiting(member, max_wait_ms=50)
     machine.pass_time(50)
     assert member.end(pending) == {}
@@ -75,7 +75,7 @@ def test_a_fetch_ends_in_time_although_the_state_is_not_read_yet(machine: Machin
 
 
 def test_acknowledged_records_are_nobodys_until_they_are_stored(machine: Machine, states: HeldStates) -> None:
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     pending = waiting(one)
     states.answer_reads()
     one.end(pending)
@@ -90,7 +90,7 @@ def test_acknowledged_records_are_nobodys_until_they_are_stored(machine: Machine
 
 
 def test_what_could_not_be_stored_is_held_by_its_member_as_before(machine: Machine, states: HeldStates) -> None:
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     pending = waiting(one)
     states.answer_reads()
     one.end(pending)
@@ -106,7 +106,7 @@ def test_what_could_not_be_stored_is_held_by_its_member_as_before(machine: Machi
 
 
 def test_a_fenced_state_is_read_again(machine: Machine, states: HeldStates) -> None:
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = waiting(member)
     states.answer_reads()
     member.end(pending)
@@ -121,7 +121,7 @@ def test_a_fenced_state_is_read_again(machine: Machine, states: HeldStates) -> N
 
 
 def test_a_fetch_with_acknowledgements_is_answered_once_they_are_stored(machine: Machine, states: HeldStates) -> None:
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = waiting(member, max_records=1)
     states.answer_reads()
     member.end(pending)
@@ -134,7 +134,7 @@ def test_a_fetch_with_acknowledgements_is_answered_once_they_are_stored(machine:
 
 
 def test_a_session_that_ends_while_its_fetch_waits_acquires_nothing(machine: Machine, states: HeldStates) -> None:
-    member, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    member, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     pending = waiting(member)
     ended = member.begin_acknowledge(epoch=-1)
     assert ended.error_code == NONE
@@ -146,7 +146,7 @@ def test_a_session_that_ends_while_its_fetch_waits_acquires_nothing(machine: Mac
 
 
 def test_a_deleted_topic_ends_its_share_partitions(machine: Machine, states: HeldStates) -> None:
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = waiting(member)
     states.answer_reads()
     member.end(pending)
@@ -162,7 +162,7 @@ def test_a_deleted_topic_ends_its_share_partitions(machine: Machine, states: Hel
 
 
 def test_share_partitions_of_a_group_without_members_are_forgotten(machine: Machine, states: HeldStates) -> None:
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = waiting(member)
     states.answer_reads()
     member.end(pending)

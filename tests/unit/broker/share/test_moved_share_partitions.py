@@ -12,7 +12,7 @@ from ottla.records.batches.header import batches
 from ottla.wire.errors import NONE, NOT_LEADER_OR_FOLLOWER
 from tests.support.cluster_machine import ClusterMachine, role, told
 from tests.support.held_states import HeldStates
-from tests.support.share_members import ACCEPT, SHARE_ACKNOWLEDGE, SHARE_FETCH, ShareMember
+from tests.support.share_members import ACCEPT, SHARE_ACKNOWLEDGE, SHARE_FETCH, PlayedMember
 
 T = ("t", 0)
 
@@ -39,7 +39,7 @@ def append(machine: ClusterMachine) -> None:
     assert partition.append(batch, headers, machine.clock.now()).error_code == NONE
 
 
-def begun(machine: ClusterMachine, states: HeldStates, member: ShareMember, **fields: Any) -> None:
+def begun(machine: ClusterMachine, states: HeldStates, member: PlayedMember, **fields: Any) -> None:
     pending = member.begin(max_wait_ms=1000, **fields)
     assert isinstance(pending, DelayedReply)
     states.answer_reads()
@@ -47,7 +47,7 @@ def begun(machine: ClusterMachine, states: HeldStates, member: ShareMember, **fi
 
 
 def test_a_waiting_fetch_is_answered_when_the_leadership_moves(machine: ClusterMachine) -> None:
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     begun(machine, states, member)
     pending = member.begin(max_wait_ms=60_000)
     assert isinstance(pending, DelayedReply)
@@ -60,7 +60,7 @@ def test_a_waiting_fetch_is_answered_when_the_leadership_moves(machine: ClusterM
 
 
 def test_an_acknowledgement_at_the_old_leader_is_refused_with_the_new_one(machine: ClusterMachine) -> None:
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     begun(machine, states, member)
     lead(machine, 3, 1)
     answer = machine.ask(SHARE_ACKNOWLEDGE, 2, member.acknowledge_request([("t", 0, [(0, 1, [ACCEPT])])]))
@@ -71,7 +71,7 @@ def test_an_acknowledgement_at_the_old_leader_is_refused_with_the_new_one(machin
 
 
 def test_a_leader_that_returns_reads_the_state_again_in_its_new_epoch(machine: ClusterMachine) -> None:
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     begun(machine, states, member)
     lead(machine, 2, 1)
     lead(machine, 1, 2)
@@ -84,7 +84,7 @@ def test_a_leader_that_returns_reads_the_state_again_in_its_new_epoch(machine: C
 
 
 def test_a_write_that_was_under_way_is_answered_although_the_leadership_has_moved(machine: ClusterMachine) -> None:
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     begun(machine, states, member)
     pending = member.begin_acknowledge(("t", 0, [(0, 1, [ACCEPT])]))
     assert isinstance(pending, DelayedReply)
@@ -95,7 +95,7 @@ def test_a_write_that_was_under_way_is_answered_although_the_leadership_has_move
 
 
 def test_a_deleted_replica_takes_its_share_partitions_along(machine: ClusterMachine) -> None:
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     begun(machine, states, member)
     pending = member.begin(max_wait_ms=60_000)
     assert machine.stop(leader_epoch=-2, delete=True) == NONE
@@ -107,7 +107,7 @@ def test_a_deleted_replica_takes_its_share_partitions_along(machine: ClusterMach
 
 def test_records_wait_for_the_high_watermark(machine: ClusterMachine) -> None:
     assert machine.tell_roles(role(1, 1, isr=(1, 2), replicas=(1, 2, 3), partition_epoch=1)) == [NONE]
-    states, member = HeldStates(machine), ShareMember(machine)
+    states, member = HeldStates(machine), PlayedMember(machine)
     append(machine)
     pending = member.begin(max_wait_ms=500)
     assert isinstance(pending, DelayedReply)

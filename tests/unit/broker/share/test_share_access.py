@@ -21,7 +21,7 @@ from ottla.wire.errors import (
 from tests.support.held_states import HeldStates
 from tests.support.machine import Machine, OpenMachine
 from tests.support.producing import create, produce
-from tests.support.share_members import ACCEPT, SHARE_ACKNOWLEDGE, SHARE_FETCH, ShareMember, initialize
+from tests.support.share_members import ACCEPT, SHARE_ACKNOWLEDGE, SHARE_FETCH, PlayedMember, initialize
 from tests.unit.broker.test_client_quotas import ANONYMOUS, alter
 
 T = ("t", 0)
@@ -44,7 +44,7 @@ def test_a_member_reads_its_group_and_each_topic_by_right() -> None:
         create(machine, name)
         initialize(machine, name)
         produce(machine, b"a", topic=name)
-    member = ShareMember(machine, "m", "g", ("t", 0), ("u", 0))
+    member = PlayedMember(machine, "m", "g", ("t", 0), ("u", 0))
     rights.denied = {(Resource.GROUP, "g")}
     for key, body in ((SHARE_FETCH, member.fetch_request()), (SHARE_ACKNOWLEDGE, member.acknowledge_request([], epoch=1))):
         assert machine.ask(key, 2, body).error_code == GROUP_AUTHORIZATION_FAILED
@@ -71,7 +71,7 @@ def test_a_member_beyond_its_quota_gets_its_acknowledgements_answered_and_no_rec
         produce(machine, bytes(5000))
     assert alter(machine, ANONYMOUS, consumer_byte_rate=5000.0) == (NONE, None)
     machine.pass_time(1000)
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     got = member.fetch(max_wait_ms=1000)[T]
     assert got.acquired
     acks = [("t", 0, [(first, last, [ACCEPT]) for first, last, _ in got.acquired])]
@@ -91,26 +91,28 @@ def test_a_session_beyond_the_limit_is_refused_after_the_time_of_its_fetch() -> 
     create(machine, "t")
     initialize(machine)
     for name in ("m1", "m2"):
-        ShareMember(machine, name).fetch(max_wait_ms=1000)
-    pending = ShareMember(machine, "m3").begin(max_wait_ms=500)
+        PlayedMember(machine, name).fetch(max_wait_ms=1000)
+    pending = PlayedMember(machine, "m3").begin(max_wait_ms=500)
     assert isinstance(pending, DelayedReply)
     machine.pass_time(499)
     assert not pending.done
     machine.pass_time(1)
     assert machine.finish(SHARE_FETCH, 2, pending).error_code == SHARE_SESSION_LIMIT_REACHED
-    assert ShareMember(machine, "m1").fetch() == {T: ShareMember(machine, "m1").got(machine.ask(SHARE_FETCH, 2, fresh(machine)))[T]}
+    assert PlayedMember(machine, "m1").fetch() == {
+        T: PlayedMember(machine, "m1").got(machine.ask(SHARE_FETCH, 2, fresh(machine)))[T]
+    }
 
 
 def fresh(machine: Machine) -> object:
     """The first fetch of a member that begins its session again."""
-    return ShareMember(machine, "m1").fetch_request()
+    return PlayedMember(machine, "m1").fetch_request()
 
 
 @pytest.mark.parametrize("member_id", ["", "x" * 37])
 def test_a_member_id_has_a_length(member_id: str) -> None:
     machine = Machine()
     create(machine, "t")
-    member = ShareMember(machine, member_id)
+    member = PlayedMember(machine, member_id)
     assert machine.ask(SHARE_FETCH, 2, member.fetch_request()).error_code == INVALID_REQUEST
     assert machine.ask(SHARE_ACKNOWLEDGE, 2, member.acknowledge_request([], epoch=1)).error_code == INVALID_REQUEST
     nameless = member.fetch_request()
@@ -122,13 +124,13 @@ def test_share_groups_can_be_switched_off() -> None:
     machine = Machine()
     create(machine, "t")
     machine.broker.image.features["share.version"] = 0
-    assert machine.ask(SHARE_FETCH, 2, ShareMember(machine).fetch_request()).error_code == UNSUPPORTED_VERSION
+    assert machine.ask(SHARE_FETCH, 2, PlayedMember(machine).fetch_request()).error_code == UNSUPPORTED_VERSION
 
 
 def test_an_unknown_acquire_mode_changes_nothing() -> None:
     machine = Machine()
     create(machine, "t")
-    assert machine.ask(SHARE_FETCH, 2, ShareMember(machine).fetch_request(share_acquire_mode=2)).error_code == UNKNOWN_SERVER_ERROR
+    assert machine.ask(SHARE_FETCH, 2, PlayedMember(machine).fetch_request(share_acquire_mode=2)).error_code == UNKNOWN_SERVER_ERROR
     assert not len(machine.broker.share_sessions)
 
 
@@ -139,7 +141,7 @@ def test_a_session_of_many_partitions_is_read_in_steps_and_each_partition_has_it
     states = HeldStates(machine)
     for index in (0, 350, 699):
         produce(machine, b"a", index=index)
-    member = ShareMember(machine, "m", "g", *[("t", index) for index in range(count)])
+    member = PlayedMember(machine, "m", "g", *[("t", index) for index in range(count)])
     pending = member.begin(max_wait_ms=60_000, max_records=1)
     assert isinstance(pending, DelayedReply)
     for _ in range(20):
@@ -165,7 +167,7 @@ def test_a_session_has_no_more_partitions_than_the_limit() -> None:
     machine = Machine()
     create(machine, "t")
     HeldStates(machine)
-    many = ShareMember(machine, "m", "g", *[("t", index) for index in range(MOST_HELD_BY_ONE + 1)])
+    many = PlayedMember(machine, "m", "g", *[("t", index) for index in range(MOST_HELD_BY_ONE + 1)])
     answer = machine.ask(SHARE_FETCH, 2, many.fetch_request())
     assert answer.error_code == SHARE_SESSION_LIMIT_REACHED
     assert machine.broker.share_sessions.held == 0
@@ -177,7 +179,7 @@ def test_the_longest_names_are_served() -> None:
     create(machine, topic)
     initialize(machine, topic, group)
     produce(machine, b"a", topic=topic)
-    member = ShareMember(machine, "m" * 36, group, (topic, 0))
+    member = PlayedMember(machine, "m" * 36, group, (topic, 0))
     assert member.fetch(max_wait_ms=1000)[topic, 0].acquired == [(0, 0, 1)]
     assert member.acknowledge((topic, 0, [(0, 0, [ACCEPT])])) == {(topic, 0): NONE}
 
@@ -188,7 +190,7 @@ def test_each_record_of_a_large_request_has_an_acknowledgement_of_its_own() -> N
     initialize(machine, share_partition_max_record_locks="4000")
     for _ in range(4):
         produce(machine, *[b"x"] * 500)
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     got = member.fetch(max_wait_ms=1000, max_records=2000)[T]
     assert got.acquired[-1][1] == 1999
     types = [1 + offset % 3 for offset in range(2000)]
@@ -206,7 +208,7 @@ def test_each_record_of_a_large_request_has_an_acknowledgement_of_its_own() -> N
 def test_a_request_with_too_many_acknowledge_types_closes_its_connection() -> None:
     machine = Machine()
     create(machine, "t")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     acks = [("t", 0, [(0, 100_000, [ACCEPT] * 100_001)])]
     assert isinstance(machine.ask(SHARE_ACKNOWLEDGE, 2, member.acknowledge_request(acks, epoch=1)), Close)
 
@@ -215,7 +217,7 @@ def test_a_topic_that_is_created_later_is_found_by_its_id() -> None:
     machine = Machine()
     create(machine, "t")
     create(machine, "u")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     request = member.fetch_request(max_wait_ms=100)
     request.topics[0].topic_id = b"\1" * 16
     answer = machine.ask(SHARE_FETCH, 2, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla.wire.errors import INVALID_REQUEST
 from tests.support.machine import Machine
 from tests.support.producing import create, produce
-from tests.support.share_members import ACCEPT, ShareMember, initialize
+from tests.support.share_members import ACCEPT, PlayedMember, initialize
 from tests.unit.broker.metrics.test_broker_metrics import TOPICS, snapshot
 
 SESSIONS = "kafka_server_sharesessioncache_"
@@ -16,7 +16,7 @@ def test_sessions_records_in_flight_and_acknowledgements_are_counted() -> None:
     create(machine, "t", 2)
     initialize(machine)
     produce(machine, *[b"x"] * 5)
-    member = ShareMember(machine, "m", "g", ("t", 0), ("t", 1))
+    member = PlayedMember(machine, "m", "g", ("t", 0), ("t", 1))
     member.fetch(max_wait_ms=1000)
     member.acknowledge(("t", 0, [(0, 1, [ACCEPT])]))
     assert member.acknowledge(("t", 0, [(1, 0, [ACCEPT])])) == {("t", 0): INVALID_REQUEST}

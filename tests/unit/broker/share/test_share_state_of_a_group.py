@@ -11,7 +11,7 @@ from ottla.wire.api.delete_records import DeleteRecordsRequest
 from ottla.wire.errors import INVALID_RECORD_STATE, INVALID_REQUEST, NONE
 from tests.support.machine import Machine
 from tests.support.producing import create, produce
-from tests.support.share_members import ACCEPT, RELEASE, RENEW, ShareMember, initialize
+from tests.support.share_members import ACCEPT, RELEASE, RENEW, PlayedMember, initialize
 
 T = ("t", 0)
 DELETE_RECORDS = 21
@@ -48,12 +48,12 @@ def test_accepted_records_are_accepted_after_a_restart_and_all_others_are_delive
     initialize(machine)
     for value in (b"a", b"b", b"c", b"d"):
         produce(machine, value)
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     member.fetch(max_wait_ms=1000)
     assert member.acknowledge(("t", 0, [(0, 0, [ACCEPT]), (1, 1, [RELEASE]), (3, 3, [ACCEPT])])) == {T: NONE}
     getattr(machine, way)()
     machine.broker.image.group_configs["g"] = {"share.auto.offset.reset": "earliest"}
-    other = ShareMember(machine, "m2")
+    other = PlayedMember(machine, "m2")
     assert other.fetch(max_wait_ms=1000)[T].acquired == [(1, 1, 2), (2, 2, 1)]
     assert machine.ask(78, 2, member.fetch_request()).error_code != NONE
 
@@ -61,7 +61,7 @@ def test_accepted_records_are_accepted_after_a_restart_and_all_others_are_delive
 def test_a_group_begins_at_the_end_by_default(machine: Machine) -> None:
     initialize(machine, share_auto_offset_reset="latest")
     produce(machine, b"before")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = member.begin(max_wait_ms=5000)
     assert isinstance(pending, DelayedReply)
     for _ in range(5):
@@ -76,14 +76,14 @@ def test_a_group_begins_with_the_first_record_of_a_duration(machine: Machine) ->
     machine.pass_time(100_000)
     produce(machine, b"new")
     machine.pass_time(60_000)
-    assert ShareMember(machine).fetch(max_wait_ms=1000)[T].values == [b"new"]
+    assert PlayedMember(machine).fetch(max_wait_ms=1000)[T].values == [b"new"]
 
 
 def test_a_group_that_finds_nothing_as_new_as_its_duration_begins_at_the_end(machine: Machine) -> None:
     initialize(machine, share_auto_offset_reset="by_duration:PT1S")
     produce(machine, b"old")
     machine.pass_time(10_000)
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     assert member.fetch(max_wait_ms=100)[T].acquired == []
     produce(machine, b"new")
     assert member.fetch(max_wait_ms=1000)[T].values == [b"new"]
@@ -93,7 +93,7 @@ def test_records_of_open_and_aborted_transactions_are_kept_from_a_group_that_rea
     initialize(machine, share_isolation_level="read_committed")
     write(machine, 1, b"aborted")
     write(machine, 2, b"committed")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     pending = member.begin(max_wait_ms=5000)
     assert isinstance(pending, DelayedReply)
     end(machine, 1, is_commit=False)
@@ -107,7 +107,7 @@ def test_records_of_open_and_aborted_transactions_are_kept_from_a_group_that_rea
 def test_a_group_that_reads_uncommitted_gets_records_of_open_transactions(machine: Machine) -> None:
     initialize(machine)
     write(machine, 1, b"open")
-    assert ShareMember(machine).fetch(max_wait_ms=1000)[T].values == [b"open"]
+    assert PlayedMember(machine).fetch(max_wait_ms=1000)[T].values == [b"open"]
 
 
 def test_records_that_are_all_aborted_are_passed_over_within_one_fetch(machine: Machine) -> None:
@@ -116,7 +116,7 @@ def test_records_that_are_all_aborted_are_passed_over_within_one_fetch(machine: 
         write(machine, 1, b"aborted", sequence)
     end(machine, 1, is_commit=False)
     produce(machine, b"plain")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     got = member.fetch(max_wait_ms=1000, max_records=1)[T]
     assert got.acquired
     assert got.acquired[0][0] >= 3
@@ -126,7 +126,7 @@ def test_deleted_records_are_not_delivered_and_cannot_be_acknowledged(machine: M
     initialize(machine)
     for value in (b"a", b"b", b"c", b"d"):
         produce(machine, value)
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     assert one.fetch(max_wait_ms=1000, max_records=1)[T].acquired == [(0, 0, 1)]
     part = DeleteRecordsRequest.DeleteRecordsPartition(partition_index=0, offset=2)
     body = DeleteRecordsRequest(topics=[DeleteRecordsRequest.DeleteRecordsTopic(name="t", partitions=[part])], timeout_ms=1000)
@@ -138,7 +138,7 @@ def test_deleted_records_are_not_delivered_and_cannot_be_acknowledged(machine: M
 def test_a_renewed_lock_lasts_longer_and_a_group_can_forbid_that(machine: Machine) -> None:
     initialize(machine, share_record_lock_duration_ms="20000")
     produce(machine, b"a")
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     one.fetch(max_wait_ms=1000)
     other.fetch()
     machine.pass_time(15_000)
@@ -155,7 +155,7 @@ def test_a_renewed_lock_lasts_longer_and_a_group_can_forbid_that(machine: Machin
 def test_a_fetch_that_renews_gets_no_records(machine: Machine) -> None:
     initialize(machine)
     produce(machine, b"a")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     member.fetch(max_wait_ms=1000)
     produce(machine, b"b")
     acks = [("t", 0, [(0, 0, [RENEW])])]
@@ -173,7 +173,7 @@ def test_a_fetch_that_renews_gets_no_records(machine: Machine) -> None:
 def test_a_record_is_delivered_no_more_often_than_its_group_allows(machine: Machine) -> None:
     initialize(machine, share_delivery_count_limit="2")
     produce(machine, b"poison")
-    member = ShareMember(machine)
+    member = PlayedMember(machine)
     for count in (1, 2):
         assert member.fetch(max_wait_ms=1000)[T].acquired == [(0, 0, count)]
         member.acknowledge(("t", 0, [(0, 0, [RELEASE])]))
@@ -185,7 +185,7 @@ def test_no_more_records_are_locked_than_the_group_allows(machine: Machine) -> N
     initialize(machine, share_partition_max_record_locks="100")
     for _ in range(3):
         produce(machine, *[b"x"] * 60)
-    one, other = ShareMember(machine, "m1"), ShareMember(machine, "m2")
+    one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     got = one.fetch(max_wait_ms=1000)[T].acquired
     assert sum(last - first + 1 for first, last, _ in got) in range(60, 121)
     pending = other.begin(max_wait_ms=5000)
