@@ -540,6 +540,7 @@ class BrokerMachine:
             self.fetch_sessions,
             self.shares,
             self.share_sessions,
+            self.share_states.coordinators,
             self.client_metrics,
             self.changes,
             self.scheduler,

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ottla.coord.records import GroupStored, OffsetCommitted, StoredMember, encode_record
+from ottla.coord.share_state.inputs import SharePartitionKey
+from ottla.coord.share_state.records import ShareSnapshot, ShareUpdate, Tombstone
+from ottla.coord.share_state.records import encode_record as encode_state
 from ottla.log.check.dump import dump
 from ottla.log.log import Log, LogConfig
 from ottla.records.batches.builder import build
@@ -64,6 +67,19 @@ def test_the_state_of_a_transaction() -> None:
     assert row["key"] == {"message": "TransactionLogKey", "transactional_id": "id"}
     assert (row["value"]["version"], row["value"]["producer_id"], row["value"]["transaction_status"]) == (1, 7, 4)
     assert row["value"]["transaction_partitions"] == [{"topic": "t", "partition_ids": [0, 3]}]
+
+
+def test_the_state_of_a_share_partition() -> None:
+    key = SharePartitionKey("g", bytes(16), 3)
+    snapshot = ShareSnapshot(key, 1, 2, 3, 4, 5, 6, 7, ((8, 9, 2, 1),))
+    records = (snapshot, ShareUpdate(key, 1, 3, 4, -1, ()), Tombstone(key))
+    rows = dumped("__share_group_state", *[encode_state(record) for record in records])
+    place = {"group_id": "g", "topic_id": "A" * 22, "partition": 3}
+    assert rows[0]["key"] == {"message": "ShareSnapshotKey", **place}
+    assert rows[0]["value"]["state_batches"] == [{"first_offset": 8, "last_offset": 9, "delivery_state": 2, "delivery_count": 1}]
+    assert rows[0]["value"] | {"snapshot_epoch": 1, "state_epoch": 2, "delivery_complete_count": 5} == rows[0]["value"]
+    assert (rows[1]["key"], rows[1]["value"]["leader_epoch"]) == ({"message": "ShareUpdateKey", **place}, 3)
+    assert (rows[2]["key"], rows[2]["value"]) == (rows[0]["key"], None)
 
 
 def test_the_end_of_a_transaction() -> None:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.groups import GroupCoordinators
+from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.coordination.transactions import TransactionCoordinators
 from ottla.broker.failures import Changes
 from ottla.broker.handlers.fetch_reading import Fetch
@@ -46,6 +47,7 @@ class MetricsContext:
     fetch_sessions: FetchSessions
     shares: SharePartitions
     share_sessions: ShareSessions
+    share_states: ShareStateShards
     client_metrics: ClientMetrics
     changes: Changes
     scheduler: Scheduler

@@ -35,6 +35,16 @@ SHARES.counter(
     "Partitions of requests whose acknowledgements were refused.",
     lambda context: context.shares.counts.failed_acknowledgements,
 )
+SHARES.gauge(
+    "ottla_share_coordinator_share_partitions",
+    "Share partitions whose share coordinator is here.",
+    lambda context: sum(len(shard.machine.states) for shard in context.share_states.shards),
+)
+SHARES.gauge(
+    "ottla_share_coordinator_bytes",
+    "Estimated memory of the states of share partitions, which ottla.max.share.state.bytes limits.",
+    lambda context: context.share_states.weight(),
+)
 SHARES.counter(
     "ottla_share_fetched_partitions_total",
     "Share partitions with records in responses to share fetches.",
