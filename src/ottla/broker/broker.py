@@ -554,7 +554,7 @@ class BrokerMachine:
         """Serve one request frame (without its size) in the dialect of the peer's listener: see `Router.receive`."""
         return self.routers[peer.release.dialect].receive(frame, peer, now, owned)
 
-    def disconnected(self, peer: Peer) -> None:
+    def on_disconnect(self, peer: Peer) -> None:
         """End the share sessions of a closed connection, so that other members get the records that it held."""
         for session in self.share_sessions.of_connection(peer.id):
             self.share_sessions.evict(session)

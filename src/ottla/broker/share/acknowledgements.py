@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Ready
-from ottla.broker.share.share_partitions import OwedWrite, SharePartitions
+from ottla.broker.share.share_partitions import PendingWrite, SharePartitions
 from ottla.ports import Now
 from ottla.share.acknowledge import REJECT, RENEW, check_acknowledgements
 from ottla.share.outcome import AcknowledgeRecords
@@ -76,7 +76,7 @@ class RecordAcknowledgements:
         self._rooms = rooms
         self._name_of = name_of
         self._member = member
-        self._owed: list[OwedWrite] = []
+        self._owed: list[PendingWrite] = []
         self.results: dict[PlaceKey, AcknowledgeResult] = {}
         self.at_end: Callable[[], None] | None = None
         self._has_ranges = False
@@ -102,7 +102,7 @@ class RecordAcknowledgements:
             self._record(key, error_code, None)
             return
         self._missing += 1
-        answered = partial(self._answered, key)
+        answered = partial(self._on_answer, key)
         owed = self._rooms.acknowledge(led, AcknowledgeRecords(member.member_id, asked), answered, now)
         if owed is not None:
             self._owed.append(owed)
@@ -150,7 +150,7 @@ class RecordAcknowledgements:
     def _may_renew(self) -> bool:
         return self._rooms.config(self._member.group_id).renew_acknowledge_enable
 
-    def _answered(self, key: PlaceKey, error_code: int, message: str | None) -> None:
+    def _on_answer(self, key: PlaceKey, error_code: int, message: str | None) -> None:
         self._record(key, error_code, message)
         self._missing -= 1
         if not self._missing and self._completed is not None:

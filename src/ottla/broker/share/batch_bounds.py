@@ -48,7 +48,7 @@ class BatchBounds:
             while at <= last:
                 base_offset, batch_length, attributes, last_offset_delta, producer_id = unpack(chunk, at)
                 if batch_length < SHORTEST:
-                    raise _damaged(found, position + at)
+                    raise _damage_at(found, position + at)
                 at += batch_length + LOG_OVERHEAD_BYTES
                 span = base_offset, base_offset + last_offset_delta
                 spans.append(span)
@@ -58,7 +58,7 @@ class BatchBounds:
                 if span[1] + 1 >= until_offset:
                     return
             if not at:
-                raise _damaged(found, position)
+                raise _damage_at(found, position)
             if at <= chunk_bytes:  # batches are small, so a larger chunk has more of them
                 chunk_bytes = min(LARGEST_CHUNK_BYTES, 4 * chunk_bytes)
             position += at
@@ -82,6 +82,6 @@ class BatchBounds:
         return FileSlice(self._slice.file, start, ends[last] - start)
 
 
-def _damaged(found: FileSlice, position: int) -> Damaged:
+def _damage_at(found: FileSlice, position: int) -> Damaged:
     directory, _, name = found.file.path.rpartition("/")
     return Damaged(directory, name, position, "no batch of records begins here.")

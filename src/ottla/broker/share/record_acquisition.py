@@ -70,7 +70,9 @@ def acquire(
             led.partition.traffic.failed_fetches += 1
             return CORRUPT_MESSAGE if isinstance(failure, Damaged) else KAFKA_STORAGE_ERROR
         aborted = (
-            _aborted(led.partition, bounds, offset) if bounds.transactional and shares.config(led.key[0]).reads_committed else ()
+            _find_aborted(led.partition, bounds, offset)
+            if bounds.transactional and shares.config(led.key[0]).reads_committed
+            else ()
         )
         asked = AcquireRecords(
             member_id, offset, bounds.spans, limits.max_records, limits.batch_size, limits.is_record_limited, aborted
@@ -101,7 +103,7 @@ def _find(led: LedSharePartition, end: int, max_bytes: int, *, min_one_batch: bo
     return led.partition.log.read(offset, max_bytes, until_offset=end, min_one_batch=min_one_batch)
 
 
-def _aborted(partition: Partition, bounds: BatchBounds, offset: int) -> list[Span]:
+def _find_aborted(partition: Partition, bounds: BatchBounds, offset: int) -> list[Span]:
     """Return the batches of aborted transactions."""
     found = dict[int, list[Span]]()
     for entry in partition.log.aborted_transactions(offset, bounds.spans[-1][1] + 1):

@@ -59,7 +59,7 @@ Answered = Callable[[int, str | None], None]
 """Gets the error code of an acknowledgement, and a message, once it is stored or refused."""
 
 
-class OwedWrite(NamedTuple):
+class PendingWrite(NamedTuple):
     """A write of a share partition's state that the share coordinator has to answer."""
 
     led: LedSharePartition
@@ -252,16 +252,16 @@ class SharePartitions:
             self.counts.acquired += last_offset - first_offset + 1
         return acquired
 
-    def acknowledge(self, led: LedSharePartition, asked: AcknowledgeRecords, answered: Answered, now: Now) -> OwedWrite | None:
+    def acknowledge(self, led: LedSharePartition, asked: AcknowledgeRecords, answered: Answered, now: Now) -> PendingWrite | None:
         """Acknowledge records of a member. Return the write that must be given to `store`; None if the answer is already known."""
         self._changes.made = True
         outcome = self._submit(led, asked, now)
         if outcome.error_code or outcome.write is None:
             answered(outcome.error_code, outcome.error_message)
             return None
-        return OwedWrite(led, outcome.write, answered)
+        return PendingWrite(led, outcome.write, answered)
 
-    def store(self, group_id: str, owed: Sequence[OwedWrite]) -> None:
+    def store(self, group_id: str, owed: Sequence[PendingWrite]) -> None:
         """Write the states of share partitions of a group in one request to each share coordinator."""
         states = []
         for led, write, _ in owed:
@@ -284,7 +284,7 @@ class SharePartitions:
     def _release(self, session: ShareSession, places: Sequence[SharedPlace]) -> Steps[None]:
         asked = ReleaseMember(session.member_id)
         for start in range(0, len(places), RELEASED_AT_ONCE):
-            now, owed, released = self._scheduler.now(), list[OwedWrite](), list[LedSharePartition]()
+            now, owed, released = self._scheduler.now(), list[PendingWrite](), list[LedSharePartition]()
             for place in places[start : start + RELEASED_AT_ONCE]:
                 led = self._led.get((session.group_id, *place.key))
                 if led is not None:
@@ -293,7 +293,7 @@ class SharePartitions:
                     if led.failure is None and led.machine.status is ShareStatus.ACTIVE:
                         outcome = self._submit(led, asked, now)
                         if outcome.write is not None:
-                            owed.append(OwedWrite(led, outcome.write, None))
+                            owed.append(PendingWrite(led, outcome.write, None))
             if owed:
                 self.store(session.group_id, owed)
             for led in released:
@@ -322,7 +322,7 @@ class SharePartitions:
         self._arm(led)
         return outcome
 
-    def _on_written(self, owed: Sequence[OwedWrite], results: Sequence[StateResult]) -> None:
+    def _on_written(self, owed: Sequence[PendingWrite], results: Sequence[StateResult]) -> None:
         now = self._scheduler.now()
         for (led, write, answered), result in zip(owed, results, strict=True):
             led.writes -= 1
@@ -342,7 +342,7 @@ class SharePartitions:
     def _store_own(self, led: LedSharePartition, outcome: ShareOutcome) -> None:
         """Store a change that no member waits for."""
         if outcome.write is not None:
-            self.store(led.key[0], [OwedWrite(led, outcome.write, None)])
+            self.store(led.key[0], [PendingWrite(led, outcome.write, None)])
 
     # Locks
 

@@ -218,7 +218,7 @@ class Server:
         """Remove a closed connection, and cancel its pending replies `owed`."""
         for pending in owed:
             self.broker.forget(pending)
-        self.broker.disconnected(connection.peer)
+        self.broker.on_disconnect(connection.peer)
         self._connections.discard(connection)
         self.unheard.discard(connection)
         self._limits.leave(connection.host, connection.where.name)

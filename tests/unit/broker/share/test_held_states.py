@@ -166,7 +166,7 @@ def test_share_partitions_of_a_group_without_members_are_forgotten(machine: Mach
     pending = waiting(member)
     states.answer_reads()
     member.end(pending)
-    machine.broker.disconnected(machine.peer)
+    machine.broker.on_disconnect(machine.peer)
     assert len(machine.broker.shares) == 1, "the release of its records is not stored yet"
     states.answer_writes()
     assert len(machine.broker.shares) == 0

@@ -156,7 +156,7 @@ def test_a_session_of_many_partitions_is_read_in_steps_and_each_partition_has_it
     for _ in range(2):
         found += [place for place, got in member.fetch(max_wait_ms=1000, max_records=1).items() if got.acquired]
     assert sorted(found) == [("t", 0), ("t", 350), ("t", 699)]
-    machine.broker.disconnected(machine.peer)
+    machine.broker.on_disconnect(machine.peer)
     for _ in range(200):
         machine.pass_time(1)
     states.answer_writes()

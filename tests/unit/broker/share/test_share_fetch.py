@@ -102,7 +102,7 @@ def test_a_closed_connection_releases_what_its_members_hold(machine: Machine) ->
     produce(machine, b"a")
     one, other = PlayedMember(machine, "m1"), PlayedMember(machine, "m2")
     one.fetch(max_wait_ms=1000)
-    machine.broker.disconnected(machine.peer)
+    machine.broker.on_disconnect(machine.peer)
     assert len(machine.broker.share_sessions) == 0
     machine.settle()
     assert [(first, last) for first, last, _ in other.fetch(max_wait_ms=1000)[T].acquired] == [(0, 0)]

@@ -28,7 +28,7 @@ def test_sessions_records_in_flight_and_acknowledgements_are_counted() -> None:
     assert found[f"{TOPICS}failedshareacknowledgementrequests_total"][()] == 1
     assert found["ottla_share_acquired_records_total"][()] == 5
     machine.pass_time(20_000)
-    machine.broker.disconnected(machine.peer)
+    machine.broker.on_disconnect(machine.peer)
     found = snapshot(machine)
     assert found["ottla_share_expired_locks_total"][()] == 1
     assert found[f"{SESSIONS}sharesessionevictions_total"][()] == 1
