@@ -20,7 +20,7 @@ from ottla.client.share.acknowledgements import (
     join_runs,
     runs_of,
 )
-from ottla.client.share.deliveries import AcquiredBatches, AcquiredRange, ShareDelivery, Source, acquired_ranges, handed_out
+from ottla.client.share.deliveries import AcquiredBatches, DeliveredRange, ShareDelivery, Source, acquired_ranges, handed_out
 from ottla.client.types import TopicPartition
 from ottla.records.batches.columns import build
 from ottla.wire.api.share_fetch import ShareFetchResponse
@@ -37,7 +37,7 @@ def batch(base_offset: int, count: int, **fields: int | bool) -> bytes:
 
 
 def acquire(data: bytes, *ranges: tuple[int, int, int], check_crcs: bool = True) -> AcquiredBatches:
-    wanted = [AcquiredRange(*each) for each in ranges]
+    wanted = [DeliveredRange(*each) for each in ranges]
     return AcquiredBatches(SOURCE, memoryview(data), wanted, check_crcs=check_crcs, open_cursor=Cursor)
 
 
@@ -103,14 +103,14 @@ def test_only_handed_out_records_are_in_hand_until_their_final_acknowledgement()
     made = delivery()
     made.cursor.next_records(3)
     assert [made.is_in_hand(offset) for offset in (-1, 0, 2, 3, 10)] == [False, True, True, False, False]
-    assert made.undecided() == [0, 1, 2]
+    assert made.find_undecided() == [0, 1, 2]
     made.decide(0, ACCEPT)
     made.decide(0, REJECT)
     made.decide(1, RENEW)
-    assert made.undecided() == [2]
+    assert made.find_undecided() == [2]
     assert made.pop_decisions() == [Run(0, 0, REJECT), Run(1, 1, RENEW)]
     assert [made.is_in_hand(offset) for offset in (0, 1, 2)] == [False, True, True]
-    assert made.undecided() == [2]
+    assert made.find_undecided() == [2]
     made.decide(1, ACCEPT)
     made.decide(2, ACCEPT)
     made.cursor.drop()

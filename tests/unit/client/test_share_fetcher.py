@@ -246,7 +246,7 @@ def test_acknowledgements_are_repeated_after_an_error_that_passes_until_their_ti
     made.acknowledge(source, accept(0, 0), 150)
     made.on_acknowledge(only(made.requests(0)), acknowledged(codes.COORDINATOR_NOT_AVAILABLE), 0)
     assert outcomes(made) == []
-    assert len(made.pending()) == 1
+    assert len(made.list_pending()) == 1
     assert made.requests(50) == []
     made.on_acknowledge(only(made.requests(100)), acknowledged(codes.COORDINATOR_NOT_AVAILABLE), 200)
     assert outcomes(made) == ["COORDINATOR_NOT_AVAILABLE"]

@@ -46,7 +46,7 @@ class Source(NamedTuple):
     deadline_ms: int
 
 
-class AcquiredRange(NamedTuple):
+class DeliveredRange(NamedTuple):
     """Successive acquired offsets with one delivery count."""
 
     first: int
@@ -54,11 +54,11 @@ class AcquiredRange(NamedTuple):
     delivery_count: int
 
 
-def acquired_ranges(acquired: Sequence[ShareFetchResponse.AcquiredRecords]) -> list[AcquiredRange]:
+def acquired_ranges(acquired: Sequence[ShareFetchResponse.AcquiredRecords]) -> list[DeliveredRange]:
     """Return the acquired offsets of a partition, with adjacent ones of the same delivery count as one range."""
-    ranges: list[AcquiredRange] = []
+    ranges: list[DeliveredRange] = []
     for each in sorted((each.first_offset, each.last_offset, each.delivery_count) for each in acquired):
-        found = AcquiredRange(*each)
+        found = DeliveredRange(*each)
         before = ranges[-1] if ranges else None
         if before is not None and before.last + 1 == found.first and before.delivery_count == found.delivery_count:
             ranges[-1] = before._replace(last=found.last)
@@ -75,7 +75,7 @@ class ShareDelivery:
 
     __slots__ = ("_accepted_to", "_columns", "_decided", "_renewed", "cursor", "decisions", "first", "last", "source")
 
-    def __init__(self, source: Source, acquired: AcquiredRange, columns: list[Columns], cursor: Cursor) -> None:
+    def __init__(self, source: Source, acquired: DeliveredRange, columns: list[Columns], cursor: Cursor) -> None:
         self.source = source
         self.first, self.last = acquired.first, acquired.last
         self.cursor = cursor
@@ -134,7 +134,7 @@ class ShareDelivery:
         )
         return join_runs([*decided, *_without(accepted, self._decided)])
 
-    def undecided(self) -> list[int]:
+    def find_undecided(self) -> list[int]:
         """Return the offsets of records that the user got and has neither acknowledged nor renewed."""
         end, done = self.cursor.position(), self._decided | self._renewed | self.decisions.keys()
         return [
@@ -213,7 +213,7 @@ class AcquiredBatches:
         self,
         source: Source,
         records: memoryview,
-        ranges: list[AcquiredRange],
+        ranges: list[DeliveredRange],
         *,
         check_crcs: bool,
         open_cursor: Callable[[Chunk], Cursor],
@@ -313,7 +313,7 @@ def _between(columns: Columns, first: int, last: int) -> Columns:
     return columns.slice(bisect_left(columns.offsets, first), bisect_right(columns.offsets, last))
 
 
-def _gaps(columns: Sequence[Columns], acquired: AcquiredRange) -> list[AcknowledgementRun]:
+def _gaps(columns: Sequence[Columns], acquired: DeliveredRange) -> list[AcknowledgementRun]:
     """Return the acquired offsets without a record."""
     gaps: list[AcknowledgementRun] = []
     following = acquired.first

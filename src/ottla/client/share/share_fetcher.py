@@ -141,7 +141,7 @@ class ShareFetcher:
         else:
             session.queued.append(made)
 
-    def pending(self) -> list[Acknowledgement]:
+    def list_pending(self) -> list[Acknowledgement]:
         """Return the acknowledgements without an outcome yet."""
         found: list[Acknowledgement] = []
         for session in self._sessions.values():

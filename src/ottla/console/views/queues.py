@@ -67,7 +67,7 @@ async def queues(cluster: ClusterSession, q: str = "", sort: str = "group", page
         described, positions = members.value or {}, offsets.value or {}
         troubles += [members.trouble, offsets.trouble]
     ends = await _ends(cluster, {where for found in positions.values() for where in found}, troubles)
-    counted = [_counted(row, described.get(row.group), positions.get(row.group, {}), ends) for row in on_page]
+    counted = [_count_records(row, described.get(row.group), positions.get(row.group, {}), ends) for row in on_page]
     return QueueList(counted, place, q, sort, list(dict.fromkeys(filter(None, troubles))))
 
 
@@ -88,7 +88,7 @@ async def _ends(cluster: ClusterSession, wanted: set[TopicPartition], troubles: 
     return {where: each.offset for where, each in (part.value or {}).items()}
 
 
-def _counted(
+def _count_records(
     row: QueueRow,
     found: GroupDescription | None,
     positions: Mapping[TopicPartition, ShareOffset],

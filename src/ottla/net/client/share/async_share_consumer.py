@@ -254,7 +254,7 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         """Raise `KafkaError` if the user has not acknowledged all records, in explicit mode."""
         if not self._settings.is_explicit:
             return
-        missing = [(each.source.where, offset) for each in self._reader.deliveries for offset in each.undecided()]
+        missing = [(each.source.where, offset) for each in self._reader.deliveries for offset in each.find_undecided()]
         if missing:
             where, offset = missing[0]
             raise KafkaError(
@@ -474,7 +474,7 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         self._reader.collect()
         machine = self._reader.machine
         failed = {each.acknowledgement: each.error for each in machine.outcomes}
-        return {**failed, **dict.fromkeys(machine.pending())}
+        return {**failed, **dict.fromkeys(machine.list_pending())}
 
     def _record_outcome(self, outcome: Acknowledged) -> None:
         for outcomes in self._commits:

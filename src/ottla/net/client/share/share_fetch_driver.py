@@ -151,7 +151,7 @@ class ShareFetchDriver:
     async def finish(self, acknowledgements: Collection[Acknowledgement], timeout_ms: int) -> None:
         """Wait until these acknowledgements have an outcome, at most `timeout_ms`. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout_ms / 1000):
-            while any(each in acknowledgements for each in self.machine.pending()):
+            while any(each in acknowledgements for each in self.machine.list_pending()):
                 self._answered.clear()
                 await self._answered.wait()
 
