@@ -53,7 +53,7 @@ V = TypeVar("V")
 FIRST_EPOCH = 1
 
 TOPIC_BYTES: Final = 350
-PARTITION_BYTES: Final = 40
+PARTITION_BYTES: Final = 30
 """The memory in bytes of each topic and of each partition in a member's target or assignment, or with state of the group."""
 
 

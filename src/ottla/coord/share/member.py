@@ -10,7 +10,7 @@ from ottla.coord.consumer.assign import NO_PARTITIONS, Partitions
 from ottla.coord.share.records import ShareCurrentStored, ShareMemberStored
 from ottla.values import dataclass
 
-MEMBER_BYTES: Final = 3_000
+MEMBER_BYTES: Final = 2_500
 """The memory in bytes of a member without texts, if it is alone in its group: values, tables and its deadline."""
 
 JOINING_EPOCH, LEAVING_EPOCH = 0, -1
