@@ -12,7 +12,7 @@ from ottla.coord.group_machine import GroupMachine
 from ottla.coord.memory import GroupMemory
 from ottla.coord.runtime.machine import Input
 from ottla.coord.settings import GroupSettings
-from ottla.coord.share.events import SharesInitialized
+from ottla.coord.share.events import InitializeShares, SharesInitialized
 from ottla.ports import Now
 from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest
 from tests.support.share_stage import ShareStage, known_topics
@@ -36,6 +36,7 @@ class Coordinator:
         for record in outcome.records:
             self.machine.apply(record)
         for order in outcome.orders:
+            assert isinstance(order, InitializeShares)
             self.put(SharesInitialized(order.group_id, order.places, [0] * len(order.places)))
 
     def settle(self, group_id: str, members: int) -> None:
