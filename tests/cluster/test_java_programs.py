@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.support.java_programs import (
     write,
     write_properties,
 )
+from tests.support.streams_programs import application
 from tests.support.waiting import eventually
 from tests.support.zookeeper import started
 
@@ -141,7 +143,7 @@ Feed = Callable[[Callable[[Sequence[str]], None]], Fed]
 class FetchedReplica:
     """What a program commits to a topic, and whether that goes on."""
 
-    def __init__(self, cluster: Cluster, topic: str, program: Popen[bytes], log: Path) -> None:
+    def __init__(self, cluster: Cluster, topic: str, program: Popen[Any], log: Path) -> None:
         self._committed = Committed(cluster.address, topic, timeout_s=PATIENCE_S)
         self._program, self._log = program, log
 
@@ -176,6 +178,26 @@ def test_streams_counts_each_word_once_while_brokers_are_killed(cluster: Cluster
         counts = FetchedReplica(cluster, "counts", program, log)
         counts.wait_for(300)
         kill_in_turn(cluster, "count-lines-counts-changelog", counts.goes_on)
+        fed.end()
+        wanted = Counter(word for line in fed.lines for word in line.split())
+        counts.wait_for(wanted.total())
+    counts.values()
+    for word, count in wanted.items():
+        assert [value for key, value in counts.pairs if key == word] == [str(number) for number in range(1, count + 1)]
+
+
+def test_a_streams_group_counts_each_word_once_while_brokers_and_an_instance_are_killed(
+    cluster: Cluster, tmp_path: Path, feed: Feed
+) -> None:
+    create(cluster, "lines", "counts", partitions=3)
+    fed = feed(partial(write, cluster.address, "lines"))
+    with application(cluster.address, tmp_path, transaction_timeout_ms=10_000) as app:
+        lost, instance = app.start("one"), app.start("two")
+        counts = FetchedReplica(cluster, "counts", instance.process, instance.log)
+        counts.wait_for(300)
+        kill_in_turn(cluster, f"{app.group}-counts-changelog", counts.goes_on)
+        lost.kill()
+        counts.goes_on()
         fed.end()
         wanted = Counter(word for line in fed.lines for word in line.split())
         counts.wait_for(wanted.total())

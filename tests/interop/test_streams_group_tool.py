@@ -34,7 +34,7 @@ def test_a_streams_group_from_its_first_member_to_its_deletion(peer: Peer, tmp_p
     tool = partial(at, "streams-groups")
     for topic in ("lines", "counts"):
         client.create_topic(topic, 2)
-        eventually(lambda: client.partitions(topic) == 2, what=f"{topic} is known")  # noqa: B023
+        eventually(lambda: client.partitions(topic) == 2, what=f"{topic} is known")  # noqa: B023  # it is called in this round
     write(peer.address, "lines", [f"a word{number}" for number in range(LINES)])
     assert GROUP not in tool("--list")
     with application(peer.address, tmp_path) as app:

@@ -147,7 +147,7 @@ def test_standby_tasks_take_over_and_queries_find_their_instances(
         wait_for_tasks(instances, TASKS, standby=PARTITIONS)
         ports = {f"127.0.0.1:{instance.port}": instance for instance in instances}
         for word in ("again", "word1", "word2"):
-            eventually(lambda: instances[0].ask(f"find {word}") in ports, timeout_s=PATIENCE_S, what=f"{word} is found")  # noqa: B023
+            eventually(lambda: instances[0].ask(f"find {word}") in ports, timeout_s=PATIENCE_S, what=f"{word} is found")  # noqa: B023  # it is called in this round
             holder = ports[instances[0].ask(f"find {word}")]
             assert holder.ask(f"get {word}") == str(lines.wanted[word])
         eventually(lambda: _tells_all(instances[1], ports), timeout_s=PATIENCE_S, what="all are known")

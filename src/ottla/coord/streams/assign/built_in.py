@@ -1,13 +1,10 @@
-"""The built-in task assignors, by name."""
+"""The built-in task assignor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from ottla.coord.streams.assign import TaskAssignor
 from ottla.coord.streams.assign.sticky import StickyTaskAssignor
 
-STICKY: Final = StickyTaskAssignor()
-
-TASK_ASSIGNORS: Final[Mapping[str, TaskAssignor]] = {STICKY.name: STICKY}
+STICKY: Final[TaskAssignor] = StickyTaskAssignor()
