@@ -1,4 +1,4 @@
-"""Twelve programs as users write them: each runs against a broker, and passes mypy and pyright in their strict modes.
+"""Thirteen programs as users write them: each runs against a broker, and passes mypy and pyright in their strict modes.
 
 `make lint` checks the programs with mypy too. `mistakes` has lines that type checkers must report, each marked `# mistake`.
 """
@@ -34,8 +34,9 @@ RESULTS: dict[str, Callable[[Any], bool]] = {
     "registry_schemas": lambda flights: flights == [{"gate": 12, "to": "JFK"}, {"gate": 3, "to": "LGA"}],
     "static_member": lambda values: values == [f"job {number}" for number in range(6)],
     "transactional_copy": lambda copied: copied == 10,
+    "work_queue": lambda done: done == {"accept": 2, "release": 1, "reject": 1},
 }
-"""Whether the result of each program's `main` is right. `programs/test_orders.py` is the twelfth: pytest finds it by itself."""
+"""Whether the result of each program's `main` is right. `programs/test_orders.py` is the thirteenth: pytest finds it by itself."""
 NEEDS = {"arrow_to_parquet": "pyarrow", "registry_schemas": "fastavro"}
 
 
