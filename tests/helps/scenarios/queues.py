@@ -56,3 +56,5 @@ def the_records_of_a_queue_are_skipped(world: HelpWorld) -> None:
     assert [value for value, _ in left(world)] == VALUES
     lag = world.run("group lag workers --json").rows
     assert [(row["topic"], row["lag"]) for row in lag if row.get("partition") == 0] == [("jobs", 0)]
+    (row,) = world.run("group offsets delete workers --topic jobs --yes --json").rows
+    assert row == {"group": "workers", "topic": "jobs", "result": "deleted"}

@@ -95,6 +95,8 @@ def _print(options: argparse.Namespace, lines: Callable[[], list[str]]) -> int:
 
 
 PARTITION_COLUMNS = ("group", "topic", "partition", "committed", "end", "lag", "member", "host")
+TASK_COLUMNS = ("member", "tasks", "subtopology", "partitions")
+TOPOLOGY_COLUMNS = ("subtopology", "sources", "repartition sources", "repartition sinks", "changelogs")
 MEMBER_COLUMNS = ("group", "member", "instance", "client", "host", "epoch", "protocol", "partitions")
 
 
@@ -144,6 +146,36 @@ def _ranges(indexes: Iterable[int]) -> str:
     return ",".join("-".join(map(str, part)) for part in parts)
 
 
+def _task_rows(found: GroupLag) -> list[tuple[Cell, ...]]:
+    """Return the tasks of the members of a streams group, by kind and subtopology."""
+    return [
+        (member.member_id, kind, part, _ranges(sorted(indexes)))
+        for member in found.group.members
+        if member.tasks is not None
+        for kind, parts in member.tasks._asdict().items()
+        for part, indexes in sorted(parts.items())
+    ]
+
+
+def _topology_rows(found: GroupLag) -> list[tuple[Cell, ...]]:
+    """Return the topics of each subtopology of a streams group."""
+    return [
+        (
+            each.subtopology_id,
+            *(
+                " ".join(sorted(topics)) or None
+                for topics in (
+                    each.source_topics,
+                    each.repartition_source_topics,
+                    each.repartition_sink_topics,
+                    each.changelog_topics,
+                )
+            ),
+        )
+        for each in found.group.topology
+    ]
+
+
 def _summary(found: GroupLag) -> dict[str, Cell]:
     group = found.group
     return {
@@ -169,6 +201,10 @@ def _text_lines(found: GroupLag, options: argparse.Namespace) -> list[str]:
     if options.members or (is_whole and found.group.members):
         skipped = 0 if options.members else 1
         blocks.append(lines_of(MEMBER_COLUMNS[skipped:], [row[skipped:] for row in _member_rows(found)], as_json=False))
+    if tasks := _task_rows(found) if options.members or is_whole else []:
+        blocks.append(lines_of(TASK_COLUMNS, tasks, as_json=False))
+    if topology := _topology_rows(found) if is_whole else []:
+        blocks.append(lines_of(TOPOLOGY_COLUMNS, topology, as_json=False))
     if options.partitions or (is_whole and found.partitions):
         skipped = 0 if options.partitions else 1
         blocks.append(lines_of(PARTITION_COLUMNS[skipped:], [row[skipped:] for row in _partition_rows(found)], as_json=False))
@@ -183,4 +219,10 @@ def _json_lines(found: GroupLag, options: argparse.Namespace) -> list[str]:
     partitions: list[dict[str, object]] = [dict(zip(PARTITION_COLUMNS, row, strict=True)) for row in _partition_rows(found)]
     if options.members or options.partitions:
         return as_lines((members if options.members else []) + (partitions if options.partitions else []))
-    return as_lines([{**_summary(found), "members": members, "partitions": partitions}])
+    more: dict[str, object] = {}
+    if found.group.topology:
+        more = {
+            "tasks": [dict(zip(TASK_COLUMNS, row, strict=True)) for row in _task_rows(found)],
+            "topology": [each._asdict() for each in found.group.topology],
+        }
+    return as_lines([{**_summary(found), "members": members, "partitions": partitions, **more}])

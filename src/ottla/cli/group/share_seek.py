@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ottla.cli.command import confirm
 from ottla.cli.command.output import Cell, show
 from ottla.cli.group.lag import SHARE
 from ottla.cli.topic.offsets import ranges
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.client.types import OffsetAndMetadata, TopicPartition
     from ottla.net.client.admin.admin import Admin
 
+DELETED = ("group", "topic", "result")
 COLUMNS = ("group", "topic", "partition", "before", "after", "records after")
 
 
@@ -49,3 +51,25 @@ def set_start_offsets(admin: Admin, wanted: Mapping[TopicPartition, OffsetAndMet
         old = before[where].offset if where in before and before[where].offset >= 0 else None
         rows.append((group_id, *where, old, offset, found[where].end - offset))
     show(COLUMNS, rows, as_json=options.json)
+
+
+def delete_start_offsets(admin: Admin, options: argparse.Namespace) -> int:
+    """Delete the start offsets of a share group in whole topics, after a confirmation."""
+    for each in options.topic:
+        if each.partitions is not None:
+            raise KafkaError(f"The start offsets of share group {options.group} are deleted by topic: name {each.topic} alone.")
+    topics = sorted({each.topic for each in options.topic})
+    known = {where.topic for where in start_offsets(admin, options.group)}
+    if missing := [topic for topic in topics if topic not in known]:
+        raise KafkaError(
+            f"Share group {options.group} has no start offsets of {missing[0]}: `ottla group lag {options.group}` prints them."
+        )
+    if not options.dry_run:
+        effect = f"This deletes the start offsets of group {options.group} in {', '.join(topics)}."
+        unconfirmed = confirm.refused(options, effect, options.group)
+        if unconfirmed is not None:
+            return unconfirmed
+        admin.delete_share_group_offsets(options.group, *topics)
+    result = "would be deleted" if options.dry_run else "deleted"
+    show(DELETED, [(options.group, topic, result) for topic in topics], as_json=options.json)
+    return 0

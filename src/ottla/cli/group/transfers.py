@@ -12,8 +12,9 @@ from ottla.cli.command import confirm
 from ottla.cli.command.files import MOST_BYTES, read_text
 from ottla.cli.command.output import show
 from ottla.cli.group import seek
-from ottla.cli.group.lag import describe_existing
+from ottla.cli.group.lag import SHARE, describe_existing
 from ottla.cli.group.offset_files import OffsetRow, csv_text, json_text, parse_offsets
+from ottla.cli.group.share_seek import delete_start_offsets
 from ottla.errors import KafkaError
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def _read(name: str) -> str:
 
 
 def delete(admin: Admin, options: argparse.Namespace) -> int:
-    """Delete committed offsets of a group, after a confirmation."""
-    describe_existing(admin, [options.group])
+    """Delete committed offsets of a group, or the start offsets of a share group, after a confirmation."""
+    if describe_existing(admin, [options.group])[options.group].group_type == SHARE:
+        return delete_start_offsets(admin, options)
     found = seek.chosen(admin.list_group_offsets(options.group), options.topic)
     if not found:
         topics = ", ".join(each.topic for each in options.topic)
