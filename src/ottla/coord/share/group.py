@@ -187,12 +187,14 @@ def _epoch_stored(group: ShareGroup, event: ShareEpochStored) -> None:
 
 def _put(group: ShareGroup, member: ShareMember) -> None:
     """Add a member to the group, or replace it."""
+    before = group.members.get(member.member_id)
     _remove(group, member.member_id)
     group.members[member.member_id] = member
     group.weight += member.weight + weight_of_partitions(member.assigned)
     if member.topics:
         group.subscriptions[member.topics] = group.subscriptions.get(member.topics, 0) + 1
-    group.covered = None
+    if before is None or before.topics != member.topics:
+        group.covered = None
 
 
 def _remove(group: ShareGroup, member_id: str) -> None:
@@ -200,7 +202,6 @@ def _remove(group: ShareGroup, member_id: str) -> None:
     if member is None:
         return
     group.weight -= member.weight + weight_of_partitions(member.assigned)
-    group.covered = None
     if member.topics:
         group.subscriptions[member.topics] -= 1
         if not group.subscriptions[member.topics]:
@@ -216,6 +217,7 @@ def _member_stored(group: ShareGroup, event: ShareMemberStored) -> None:
 def _member_forgotten(group: ShareGroup, event: ShareMemberForgotten) -> None:
     _remove(group, event.member_id)
     group.members.pop(event.member_id, None)
+    group.covered = None
 
 
 def _target_epoch_stored(group: ShareGroup, event: ShareTargetEpochStored) -> None:

@@ -7,7 +7,7 @@ different subscriptions, each topic is balanced separately. The module is a pure
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -17,13 +17,17 @@ from ottla.wire.schema import Uuid
 
 SIMPLE: Final = "simple"
 
+LISTED_BETWEEN_PAUSES: Final = 5_000
+"""The number of partitions that are listed between two pauses."""
+
 Place = tuple[Uuid, int]
 """A partition of a topic."""
 
 
 class _Shares(NamedTuple):
-    """One balanced set: its places, and the member ids that share them, both in a fixed order."""
+    """One balanced set: its partitions by topic and in a fixed order, and the member ids that share them, in a fixed order."""
 
+    topics: Mapping[Uuid, frozenset[int]]
     places: Sequence[Place]
     members: Sequence[str]
 
@@ -42,28 +46,39 @@ def assign_slowly(
 ) -> Pauses[dict[str, Partitions]]:
     """Return the result of `assign`, but pause between parts of the work."""
     held: dict[str, set[Place]] = {member_id: set() for member_id in subscribers}
-    for shares in _balanced_sets(subscribers, assignable):
+    for shares in (yield from _balanced_sets(subscribers, assignable)):
         yield from _Balance(shares, subscribers, held).run()
     assigned: dict[str, Partitions] = {}
+    work = 0
     for member_id, subscriber in subscribers.items():
         assigned[member_id] = _partitions(held[member_id], subscriber.owned)
-        if len(assigned) % BETWEEN_PAUSES == 0:
+        work += 1 + len(held[member_id])
+        if work >= LISTED_BETWEEN_PAUSES // 5:
+            work = 0
             yield None
     return assigned
 
 
-def _balanced_sets(subscribers: Mapping[str, Subscriber], assignable: Mapping[Uuid, frozenset[int]]) -> list[_Shares]:
+def _balanced_sets(subscribers: Mapping[str, Subscriber], assignable: Mapping[Uuid, frozenset[int]]) -> Pauses[list[_Shares]]:
     """Return all partitions as one set if all members have the same subscription, else one set for each topic."""
     members = sorted(subscribers)
     subscriptions = {subscriber.topic_ids for subscriber in subscribers.values()}
     topic_ids = sorted({topic_id for topics in subscriptions for topic_id in topics if topic_id in assignable})
-    by_topic = {topic_id: [(topic_id, number) for number in sorted(assignable[topic_id])] for topic_id in topic_ids}
+    sets: list[_Shares] = []
+    every: list[Place] = []
+    for topic_id in topic_ids:
+        places: list[Place] = []
+        numbers = sorted(assignable[topic_id])
+        for at in range(0, len(numbers), LISTED_BETWEEN_PAUSES):
+            places += [(topic_id, number) for number in numbers[at : at + LISTED_BETWEEN_PAUSES]]
+            yield None
+        every += places
+        if len(subscriptions) > 1:
+            wanting = [member_id for member_id in members if topic_id in subscribers[member_id].topic_ids]
+            sets.append(_Shares({topic_id: assignable[topic_id]}, places, wanting))
     if len(subscriptions) == 1:
-        return [_Shares([place for places in by_topic.values() for place in places], members)]
-    return [
-        _Shares(places, [member_id for member_id in members if topic_id in subscribers[member_id].topic_ids])
-        for topic_id, places in by_topic.items()
-    ]
+        sets = [_Shares({topic_id: assignable[topic_id] for topic_id in topic_ids}, every, members)]
+    return sets
 
 
 def _partitions(places: set[Place], owned: Partitions) -> Partitions:
@@ -78,13 +93,13 @@ class _Balance:
     """The assignment of one set of places, which fills `held`: first what members keep, then what is left."""
 
     def __init__(self, shares: _Shares, subscribers: Mapping[str, Subscriber], held: dict[str, set[Place]]) -> None:
-        places, members = shares
+        _, places, members = shares
         self._shares, self._subscribers, self._held = shares, subscribers, held
         self._sharing = -(-len(members) // len(places)) if places else 0
         total = self._sharing * len(places)
         self._room = {id_: -(-total * (at + 1) // len(members)) + -total * at // len(members) for at, id_ in enumerate(members)}
         """How many more places each member gets."""
-        self._holders: dict[Place, int] = dict.fromkeys(places, 0)
+        self._holders: Counter[Place] = Counter()
 
     def run(self) -> Pauses[None]:
         yield from self._keep()
@@ -95,9 +110,9 @@ class _Balance:
         work = 0
         for member_id in self._shares.members:
             for topic_id, numbers in self._subscribers[member_id].owned.items():
-                for number in sorted(numbers):
+                for number in sorted(numbers & self._shares.topics.get(topic_id, frozenset())):
                     place = topic_id, number
-                    if self._room[member_id] > 0 and self._holders.get(place, self._sharing) < self._sharing:
+                    if self._room[member_id] > 0 and self._holders[place] < self._sharing:
                         self._assign(place, member_id)
                     work += 1
                     if work % BETWEEN_PAUSES == 0:
