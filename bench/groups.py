@@ -77,11 +77,11 @@ def commit_frame(group: str, topic: str, partitions: int = 1) -> bytes:
     return frame(COMMIT, COMMIT_VERSION, OffsetCommitRequest(group_id=group, topics=topics))
 
 
-def promise_as_kafka(address: str) -> None:
-    """Have commits answered from the page cache, which is all that Apache Kafka promises of them."""
+def promise_as_kafka(address: str, internal: str = "__consumer_offsets") -> None:
+    """Have what is written to an internal topic answered from the page cache, which is all that Apache Kafka promises."""
     admin = AdminClient({"bootstrap.servers": address, **QUIET})
     entry = ConfigEntry("ottla.acks.all.sync", "false", incremental_operation=AlterConfigOpType.SET)
-    topic = ConfigResource(ConfigResource.Type.TOPIC, "__consumer_offsets", incremental_configs=[entry])
+    topic = ConfigResource(ConfigResource.Type.TOPIC, internal, incremental_configs=[entry])
     for done in admin.incremental_alter_configs([topic]).values():
         done.result(30)
 

@@ -60,6 +60,13 @@ TARGETS = {
     "controller start with 10000 partitions, s": ("<=", 0.5),
     "one-record requests over raw sockets, requests/s": (">=", 1.7),
     **{
+        f"share consumption of 100 B{where}, {members}, {figure}": wanted
+        for members in ("1 member", "8 members")
+        for where in ("", " from the page cache")
+        for figure, wanted in {"records/s": (">=", 2.0), "broker CPU, s per million": ("<=", 0.5)}.items()
+    },
+    "one record produced, acquired and acknowledged, p99 ms": ("<=", 0.5),
+    **{
         f"word count {guarantee}, {figure}": wanted
         for guarantee in ("at least once", "exactly once", "exactly once from the page cache")
         for figure, wanted in {"words/s": (">=", 1.0), "broker CPU, s per million words": ("<=", 0.5)}.items()
