@@ -81,7 +81,7 @@ MISTAKES: dict[str, tuple[str, object, str, Any]] = {
     "persists one batch alone": ("accepted stays", partition, "state_batches", persist_the_first),
     "releases beyond the limit": ("within the limit", acknowledge, "_change", release_forever),
     "counts one delivery": ("within the limit", partition, "acquire", count_no_delivery),
-    "expires nothing": ("locks end", AcquisitionLocks, "due", lambda locks, now_ms: []),
+    "expires nothing": ("locks end", AcquisitionLocks, "due", lambda locks, now_ms, most: []),
     "begins before the stored start": ("start grows", partition, "load_window", load_earlier),
     "persists a start after what is in flight": ("nothing lost", SharePartition, "_state_write", write_past_the_end),
     "forgets what was not persisted": ("nothing lost", partition, "load_window", load_batches_alone),

@@ -36,9 +36,6 @@ AcknowledgementRange = tuple[int, int, Sequence[int]]
 Fault = tuple[int, str]
 """An error code and its sentence."""
 
-TypedRange = tuple[int, int, int]
-"""First offset, last offset and type of acknowledgement."""
-
 
 def check_acknowledgements(batches: Sequence[AcknowledgementRange], *, max_type: int = RENEW, is_renew: bool = True) -> int:
     """Return the error code of a partition's acknowledgements as they are in a request, before any session is read.
@@ -76,12 +73,11 @@ def acknowledge(
             continue
         if not _claim(claimed, max(first, window.start_offset), last):
             return INVALID_RECORD_STATE, "The offset is acknowledged twice in one request."
-        for begin, end, kind in _typed_ranges(first, last, types):
-            for run in window.runs(max(begin, window.start_offset), end):
-                fault = _ownership_fault(run, asked.member_id)
-                if fault is not None:
-                    return fault
-                changes.append(_change(run, kind, limits.delivery_count_limit, deadline_ms, token))
+        for run, kind in _typed_runs(window, first, last, types):
+            fault = _ownership_fault(run, asked.member_id)
+            if fault is not None:
+                return fault
+            changes.append(_change(run, kind, limits.delivery_count_limit, deadline_ms, token))
     changes.sort(key=lambda change: change.first_offset)
     return changes
 
@@ -110,13 +106,21 @@ def _claim(claimed: list[tuple[int, int]], first: int, last: int) -> bool:
     return True
 
 
-def _typed_ranges(first: int, last: int, types: Sequence[int]) -> Iterator[TypedRange]:
-    """Yield the parts of a batch that have the same type."""
+def _typed_runs(window: InFlightWindow, first: int, last: int, types: Sequence[int]) -> Iterator[tuple[InFlightRun, int]]:
+    """Yield the runs of a batch, cut where the type changes, each with its type."""
+    runs = window.runs(max(first, window.start_offset), last)
     if len(types) == 1:
-        yield first, last, types[0]
+        yield from ((run, types[0]) for run in runs)
         return
-    for match in _SAME_TYPES.finditer(bytes(types)):
-        yield first + match.start(), first + match.end() - 1, match[1][0]
+    ranges = _SAME_TYPES.finditer(bytes(types))
+    match = next(ranges)
+    for begin, end, cell in runs:
+        while begin <= end:
+            while first + match.end() <= begin:
+                match = next(ranges)
+            until = min(end, first + match.end() - 1)
+            yield InFlightRun(begin, until, cell), match[1][0]
+            begin = until + 1
 
 
 def _ownership_fault(run: InFlightRun, member_id: str) -> Fault | None:

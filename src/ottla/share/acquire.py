@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import Final
 
-from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, UNREAD, Cell
+from ottla.share.cells import ARCHIVED, AVAILABLE, UNREAD, free_cell, held_cell
 from ottla.share.locks import lock_deadline
 from ottla.share.outcome import NO_OUTCOME, AcquiredRange, AcquireRecords, ShareLimits, ShareOutcome, WindowGrowth
 from ottla.share.window import CellChange, InFlightRun, InFlightWindow
@@ -89,10 +89,10 @@ class _AcquireDraft:
             first, last, count = part
             if is_aborted:
                 has_archived = True
-                changes.append(CellChange(first, last, Cell(ARCHIVED, count)))
+                changes.append(CellChange(first, last, free_cell(ARCHIVED, count)))
             else:
                 acquired.append(part)
-                changes.append(CellChange(first, last, Cell(ACQUIRED, count, member_id, deadline_ms)))
+                changes.append(CellChange(first, last, held_cell(count, member_id, deadline_ms)))
         if self.remainder is not None:
             changes.append(self.remainder)
         if not changes:
@@ -167,7 +167,7 @@ class _AcquireDraft:
         if self.growth is None:
             self.bounds.append(first + taken)
         elif first + taken <= last:
-            self.remainder = CellChange(first + taken, last, Cell(AVAILABLE, 0))
+            self.remainder = CellChange(first + taken, last, free_cell(AVAILABLE, 0))
         return taken
 
     def _batch_starts(self, first: int, last: int) -> Iterator[int]:
@@ -188,7 +188,7 @@ class _AcquireDraft:
         if self.asked.fetch_offset < base and self.window:
             for first, last, cell in self.window.runs(max(self.asked.fetch_offset, self.window.start_offset), base - 1):
                 if cell.state == AVAILABLE:
-                    yield CellChange(first, last, Cell(ARCHIVED, cell.delivery_count))
+                    yield CellChange(first, last, free_cell(ARCHIVED, cell.delivery_count))
 
 
 def _last_offset_with(batches: Sequence[tuple[int, int]], offset: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 AVAILABLE: Final = 0
@@ -42,6 +43,18 @@ class Cell(NamedTuple):
     def is_complete(self) -> bool:
         """Return whether the delivery is over: accepted or archived, and no write is under way."""
         return self.state >= ACKNOWLEDGED and not self.token
+
+
+@lru_cache(maxsize=1024)
+def held_cell(delivery_count: int, member_id: str, deadline_ms: int) -> Cell:
+    """Return the cell of records that a member holds: one object for equal runs, of which a window can have very many."""
+    return Cell(ACQUIRED, delivery_count, member_id, deadline_ms)
+
+
+@lru_cache(maxsize=1024)
+def free_cell(state: int, delivery_count: int) -> Cell:
+    """Return the cell of records that nobody holds."""
+    return Cell(state, delivery_count)
 
 
 UNREAD: Final = Cell(AVAILABLE, 0, deadline_ms=-1)

@@ -5,9 +5,8 @@ Ranges that end in the same 10 ms share an entry: a range costs 16 bytes, and a 
 
 from __future__ import annotations
 
-import heapq
 from array import array
-from itertools import chain
+from bisect import insort
 from typing import Final
 
 TICK_MS: Final = 10
@@ -38,17 +37,25 @@ class AcquisitionLocks:
         ranges = self._ranges.get(deadline_ms)
         if ranges is None:
             ranges = self._ranges[deadline_ms] = array("q")
-            heapq.heappush(self._deadlines, deadline_ms)
+            insort(self._deadlines, deadline_ms)
         ranges.append(first_offset)
         ranges.append(last_offset)
 
-    def due(self, now_ms: int) -> list[tuple[int, int]]:
-        """Return the ranges whose deadline has passed, in order of their first offsets."""
-        due = [self._ranges[deadline] for deadline in self._deadlines if deadline <= now_ms]
-        offsets = list(chain.from_iterable(due))
-        return sorted(zip(offsets[::2], offsets[1::2], strict=True))
+    def due(self, now_ms: int, most: int) -> list[tuple[int, int]]:
+        """Return at most so many ranges whose deadline has passed, those with the earliest deadlines."""
+        offsets: list[int] = []
+        for deadline_ms in self._deadlines:
+            if deadline_ms > now_ms or len(offsets) >= 2 * most:
+                break
+            offsets += self._ranges[deadline_ms][: 2 * most - len(offsets)]
+        return list(zip(offsets[::2], offsets[1::2], strict=True))
 
-    def drop_due(self, now_ms: int) -> None:
-        """Drop the ranges whose deadline has passed."""
-        while self._deadlines and self._deadlines[0] <= now_ms:
-            del self._ranges[heapq.heappop(self._deadlines)]
+    def drop(self, count: int) -> None:
+        """Drop so many ranges, those with the earliest deadlines."""
+        while count:
+            ranges = self._ranges[self._deadlines[0]]
+            here = min(count, len(ranges) // 2)
+            del ranges[: 2 * here]
+            if not ranges:
+                del self._ranges[self._deadlines.pop(0)]
+            count -= here

@@ -76,7 +76,7 @@ class ReleaseMember(NamedTuple):
 
 
 class ExpireLocks(NamedTuple):
-    """An input: the deadline of acquisition locks has passed."""
+    """An input: the deadline of acquisition locks has passed. If there are very many, the next deadline has passed as well."""
 
 
 class MoveLogStart(NamedTuple):
@@ -129,7 +129,7 @@ class ShareOutcome(NamedTuple):
     bounds: Sequence[int] = ()
     start_offset: int | None = None
     trims: bool = False
-    expired_ms: int | None = None
+    expired_count: int = 0
     finished_token: int = 0
     read: StateRead | None = None
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, UNREAD, Cell
+from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, UNREAD, free_cell
 from ottla.share.outcome import StateBatch, StateRead
 from ottla.share.release import give_up
-from ottla.share.window import CellChange, InFlightWindow
+from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 from ottla.wire.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -67,23 +67,26 @@ def state_batches(changes: Iterable[CellChange]) -> tuple[StateBatch, ...]:
     return tuple(batches)
 
 
-def commit(window: InFlightWindow, ranges: Iterable[StateBatch], token: int) -> Iterator[CellChange]:
+def commit(window: InFlightWindow, ranges: Sequence[StateBatch], token: int) -> Iterator[CellChange]:
     """Yield the changes after a write succeeded: its records have their new states for good."""
-    for first_offset, last_offset, _, _ in ranges:
-        for first, last, cell in window.runs(max(first_offset, window.start_offset), last_offset):
-            if cell.token == token:
-                yield CellChange(first, last, Cell(cell.state, cell.delivery_count))
+    for first, last, cell in _written(window, ranges):
+        if cell.token == token:
+            yield CellChange(first, last, free_cell(cell.state, cell.delivery_count))
 
 
 def roll_back(
-    window: InFlightWindow, ranges: Iterable[StateBatch], token: int, delivery_count_limit: int, now_ms: int
+    window: InFlightWindow, ranges: Sequence[StateBatch], token: int, delivery_count_limit: int, now_ms: int
 ) -> Iterator[CellChange]:
     """Yield the changes after a write failed: its records are held as before, unless their lock has ended meanwhile."""
-    for first_offset, last_offset, _, _ in ranges:
-        for first, last, cell in window.runs(max(first_offset, window.start_offset), last_offset):
-            if cell.token == token and cell.previous is not None:
-                held = cell.previous
-                yield CellChange(first, last, held if held.deadline_ms > now_ms else give_up(held, delivery_count_limit))
+    for first, last, cell in _written(window, ranges):
+        if cell.token == token and cell.previous is not None:
+            held = cell.previous
+            yield CellChange(first, last, held if held.deadline_ms > now_ms else give_up(held, delivery_count_limit))
+
+
+def _written(window: InFlightWindow, ranges: Sequence[StateBatch]) -> Iterable[InFlightRun]:
+    """Return the runs from the first range of a write to its last: those between them have other tokens."""
+    return window.runs(max(ranges[0].first_offset, window.start_offset), ranges[-1].last_offset) if ranges else ()
 
 
 def is_loadable(read: StateRead) -> bool:
@@ -103,7 +106,7 @@ def load_window(read: StateRead) -> InFlightWindow:
     for first, last, state, count in read.batches:
         if first > position:
             window.extend(position, first - 1, UNREAD)
-        window.extend(first, last, Cell(_LOADED[state], count))
+        window.extend(first, last, free_cell(_LOADED[state], count))
         position = last + 1
     window.trim()
     return window

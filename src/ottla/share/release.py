@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, Cell
+from ottla.share.cells import ACQUIRED, ARCHIVED, AVAILABLE, Cell, free_cell
 from ottla.share.window import CellChange, InFlightWindow
 
 
@@ -22,22 +22,24 @@ def release_member(window: InFlightWindow, member_id: str, delivery_count_limit:
 def expire(window: InFlightWindow, due: Iterable[tuple[int, int]], delivery_count_limit: int, now_ms: int) -> list[CellChange]:
     """Return the changes of records whose lock has ended: available again, or archived after their last attempt.
 
-    `due` are the locked ranges in order. A range that was acquired again meanwhile has a later deadline.
+    `due` are locked ranges, in any order. A range that was acquired again meanwhile has a later deadline.
     """
     changes: list[CellChange] = []
     position = window.start_offset
-    for first_offset, last_offset in due:
+    for first_offset, last_offset in sorted(due):
+        if last_offset < position:  # it was acknowledged in time, as most are
+            continue
         for first, last, cell in window.runs(max(first_offset, position), last_offset):
             if cell.state == ACQUIRED and cell.deadline_ms <= now_ms:
                 changes.append(CellChange(first, last, give_up(cell, delivery_count_limit)))
-        position = max(position, last_offset + 1)
+        position = last_offset + 1
     return changes
 
 
 def give_up(cell: Cell, delivery_count_limit: int) -> Cell:
     """Return the cell after the delivery failed: available, or archived if it was the last attempt."""
     state = AVAILABLE if cell.delivery_count < delivery_count_limit else ARCHIVED
-    return Cell(state, cell.delivery_count)
+    return free_cell(state, cell.delivery_count)
 
 
 def holds_before(window: InFlightWindow, offset: int) -> bool:

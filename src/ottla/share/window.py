@@ -113,7 +113,8 @@ class InFlightWindow:
         self._put_run(first_offset, cell)
         self._bounds.append(first_offset)
         self.end_offset = last_offset
-        self._note(first_offset, last_offset, cell)
+        if cell.state >= ACKNOWLEDGED:
+            self.complete_count += last_offset - first_offset + 1
 
     def add_bounds(self, offsets: Iterable[int]) -> None:
         """Let an in-flight batch begin at each of these offsets."""
@@ -124,23 +125,34 @@ class InFlightWindow:
 
     def replace(self, changes: Sequence[CellChange]) -> None:
         """Replace the cells of ranges in the window, which are in order and do not overlap."""
-        if not changes:
+        if not changes or (len(changes) == 1 and self._replace_run(changes[0])):
             return
         firsts, cells = self._firsts, self._cells
         # Neighbours take part, since a changed run may become equal to them.
         low = max(bisect_right(firsts, changes[0].first_offset) - 2, 0)
         high = min(bisect_right(firsts, changes[-1].last_offset) + 1, len(firsts))
-        merged = _Merged()
-        at, position = low, firsts[low]
-        for change in changes:
-            at = self._copy(merged, at, position, change.first_offset)
-            merged.put(change.first_offset, change.cell)
-            position = change.last_offset + 1
-            at = self._pass(at, change.first_offset, position)
-            self._note(change.first_offset, change.last_offset, change.cell)
-        self._copy(merged, at, position, self._first_of(high))
+        bounds, old = [*firsts[low:high], self._first_of(high)], cells[low:high]
+        merged = _merge(bounds, old, changes)
+        self.complete_count += _complete_in([*merged.firsts, bounds[-1]], merged.cells) - _complete_in(bounds, old)
         firsts[low:high] = array("q", merged.firsts)
         cells[low:high] = merged.cells
+        available = next((change.first_offset for change in changes if change.cell.is_acquirable), self._searched_from)
+        self._searched_from = min(self._searched_from, available)
+
+    def _replace_run(self, change: CellChange) -> bool:
+        """Replace the cell of a whole run that stays apart from its neighbours, as most changes do. Returns whether it is one."""
+        first, last, cell = change
+        firsts, cells = self._firsts, self._cells
+        at = bisect_right(firsts, first) - 1
+        if firsts[at] != first or self._first_of(at + 1) != last + 1 or cell in cells[max(at - 1, 0) : at + 2]:
+            return False
+        old = cells[at]
+        was_complete = old is not None and old.state >= ACKNOWLEDGED
+        cells[at] = cell
+        self.complete_count += (last - first + 1) * ((cell.state >= ACKNOWLEDGED) - was_complete)
+        if cell.is_acquirable and first < self._searched_from:
+            self._searched_from = first
+        return True
 
     def trim(self) -> bool:
         """Move the start over all complete records at the front. Returns whether it moved."""
@@ -158,8 +170,9 @@ class InFlightWindow:
         if not self or offset > self.end_offset:
             self._clear(offset)
             return
-        for first, last, cell in self.runs(self.start_offset, offset - 1):
-            self._forget(first, last, cell)
+        self.complete_count -= sum(
+            last - first + 1 for first, last, cell in self.runs(self.start_offset, offset - 1) if cell.state >= ACKNOWLEDGED
+        )
         at = bisect_right(self._firsts, offset) - 1
         if at >= 0:
             del self._firsts[:at], self._cells[:at]
@@ -179,38 +192,8 @@ class InFlightWindow:
             self._firsts.append(first_offset)
             self._cells.append(cell)
 
-    def _note(self, first_offset: int, last_offset: int, cell: Cell) -> None:
-        if cell.state >= ACKNOWLEDGED:
-            self.complete_count += last_offset - first_offset + 1
-        elif cell.is_acquirable and first_offset < self._searched_from:
-            self._searched_from = first_offset
-
-    def _forget(self, first_offset: int, last_offset: int, cell: Cell | None) -> None:
-        if cell is not None and cell.state >= ACKNOWLEDGED:
-            self.complete_count -= last_offset - first_offset + 1
-
     def _first_of(self, at: int) -> int:
         return self._firsts[at] if at < len(self._firsts) else self.end_offset + 1
-
-    def _copy(self, merged: _Merged, at: int, position: int, until: int) -> int:
-        """Copy the cells from `position` in run number `at` up to `until`. Returns the number of the run there."""
-        while position < until:
-            merged.put(position, self._cells[at])
-            position = self._first_of(at + 1)
-            if position > until:
-                break
-            at += 1
-        return at
-
-    def _pass(self, at: int, first_offset: int, until: int) -> int:
-        """Forget the replaced cells from `first_offset` in run number `at` up to `until`. Returns the number of the run there."""
-        while at < len(self._firsts):
-            after = self._first_of(at + 1)
-            self._forget(max(first_offset, self._firsts[at]), min(after, until) - 1, self._cells[at])
-            if after > until:
-                break
-            at += 1
-        return at
 
 
 class _Merged:
@@ -227,3 +210,31 @@ class _Merged:
         if not self.cells or (self.cells[-1] is not cell and self.cells[-1] != cell):
             self.firsts.append(first_offset)
             self.cells.append(cell)
+
+
+def _merge(bounds: Sequence[int], old: Sequence[Cell | None], changes: Iterable[CellChange]) -> _Merged:
+    """Return runs with changes applied. Run number n is from `bounds[n]` to before `bounds[n + 1]`."""
+    merged = _Merged()
+    at, position, count = 0, bounds[0], len(old)
+    for first, last, cell in changes:
+        while position < first:
+            merged.put(position, old[at])
+            if bounds[at + 1] > first:
+                break
+            at += 1
+            position = bounds[at]
+        merged.put(first, cell)
+        position = last + 1
+        while at < count and bounds[at + 1] <= position:
+            at += 1
+    while position < bounds[-1]:
+        merged.put(position, old[at])
+        at += 1
+        position = bounds[at]
+    return merged
+
+
+def _complete_in(bounds: Sequence[int], cells: Iterable[Cell | None]) -> int:
+    """Return the number of accepted and archived records in runs, also those whose write is under way."""
+    pairs = zip(bounds, bounds[1:], cells, strict=False)
+    return sum(after - first for first, after, cell in pairs if cell is not None and cell.state >= ACKNOWLEDGED)

@@ -143,7 +143,7 @@ class SharePartitionLife(RuleBasedStateMachine):
             batches.append((begin, end, (kinds * 30)[: end - begin + 1] if len(kinds) > 1 else kinds))
         self.acknowledge(member, batches)
 
-    @rule(data=st.data(), kind=st.integers(0, 4), again=st.sampled_from([(), (), (1,), (2,), (4,)]), is_moving=st.booleans())
+    @rule(data=st.data(), kind=st.integers(0, 4), again=st.sampled_from([(), (1,), (2,), (4,)]), is_moving=st.booleans())
     def acknowledge_held_records(self, data: st.DataObject, kind: int, again: tuple[int, ...], is_moving: bool) -> None:
         held = [run for run in self.real.runs() if run.cell.member_id]
         if not held:
@@ -167,6 +167,16 @@ class SharePartitionLife(RuleBasedStateMachine):
             token = self.acknowledge(member, batches)
             if token:
                 self.finish(token, is_stored=True, is_lost=False)
+
+    @rule(kinds=st.lists(st.integers(0, 3), min_size=1, max_size=3), is_stored=st.booleans())
+    def store_the_last_first(self, kinds: list[int], is_stored: bool) -> None:
+        held = [run for run in self.real.runs() if run.cell.member_id]
+        tokens = [
+            self.acknowledge(run.cell.member_id, [(run.first_offset, run.last_offset, [kind])])
+            for run, kind in zip(held, kinds, strict=False)
+        ]
+        for token in tokens[:0:-1]:
+            self.finish(token, is_stored=is_stored, is_lost=False)
 
     @rule(data=st.data(), kind=st.integers(0, 3), passed_ms=st.sampled_from([0, 60, 110]))
     def fail_to_store(self, data: st.DataObject, kind: int, passed_ms: int) -> None:

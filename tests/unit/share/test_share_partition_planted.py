@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from ottla.share import acknowledge, acquire, partition, persistence, release
+from ottla.share import window as window_module
 from ottla.share.cells import ARCHIVED, AVAILABLE, Cell
 from ottla.share.locks import AcquisitionLocks
 from ottla.share.outcome import AcquiredRange, StateRead
@@ -43,7 +44,7 @@ def count_nothing(window: InFlightWindow, member_id: str, limit: int, token: int
     ]
 
 
-def restore_expired(window: InFlightWindow, ranges: Iterable[Any], token: int, limit: int, now_ms: int) -> Iterable[CellChange]:
+def restore_expired(window: InFlightWindow, ranges: Sequence[Any], token: int, limit: int, now_ms: int) -> Iterable[CellChange]:
     return ROLL_BACK(window, ranges, token, limit, -1)
 
 
@@ -69,7 +70,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "releases beyond the limit": (acknowledge, "_change", release_forever),
     "accepts one record twice in a request": (acknowledge, "_claim", lambda claimed, first, last: True),
     "expires beyond the limit": (release, "give_up", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
-    "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms: []),
+    "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms, most: []),
     "does not count deliveries to closed sessions": (partition, "release_member", count_nothing),
     "restores a lock that has ended": (partition, "roll_back", restore_expired),
     "commits nothing": (partition, "commit", lambda window, ranges, token: []),
@@ -79,7 +80,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "delivers aborted records": (acquire, "_split_aborted", abort_nothing),
     "acquires half a batch of the log": (acquire, "_last_offset_with", lambda batches, offset: offset),
     "forgets what was not persisted": (partition, "load_window", load_batches_alone),
-    "miscounts complete records": (InFlightWindow, "_forget", lambda window, first, last, cell: None),
+    "miscounts complete records": (window_module, "_complete_in", lambda bounds, cells: 0),
     "does not find released records": (InFlightWindow, "first_acquirable", lambda window: None),
     "keeps stale records": (acquire._AcquireDraft, "_stale", lambda draft: []),
     "isolates no bad record": (acquire, "MIN_THROTTLED_DELIVERIES", 1_000),
