@@ -8,7 +8,7 @@
 .PHONY: torture torture-power torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
 .PHONY: torture-cluster torture-07 torture-spark
 .PHONY: bench-log bench-journal bench-pauses bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
-.PHONY: bench-connections bench-console bench-cluster bench-07
+.PHONY: bench-connections bench-console bench-cluster bench-07 bench-streams
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
 unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
@@ -209,6 +209,10 @@ bench-kcat: .venv/ready
 # Ottla's clients beside those of others, for a quarter of an hour at most: also a part of `make bench`.
 bench-clients: .venv/ready
 	$(BIN)/python -m bench.clients
+
+# A word count of Kafka Streams beside Apache Kafka; needs Java and Maven.
+bench-streams: .venv/ready
+	$(BIN)/python -m bench.streams
 
 bench-fetch-sessions: .venv/ready
 	$(BIN)/python -m bench.fetch_sessions

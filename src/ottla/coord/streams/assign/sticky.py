@@ -48,8 +48,8 @@ class StickyTaskAssignor:
         yield from work.assign_active(stateless, is_stateful=False)
         if configs.num_standby_replicas:
             diverse = tag_values(members, draft, configs.rack_aware_tags)
-            is_settled = diverse is None and (yield from work.is_settled(members))
-            yield from draft.keep_standby() if is_settled else work.assign_standby(diverse)
+            is_stable = diverse is None and (yield from work.is_stable(members))
+            yield from draft.keep_standby() if is_stable else work.assign_standby(diverse)
         return (yield from draft.result())
 
 
@@ -143,7 +143,7 @@ class _Assignment:
         self._active_quota.count(holder)
         self._quota.count(holder)
 
-    def is_settled(self, members: Mapping[str, TaskMember]) -> Pauses[bool]:
+    def is_stable(self, members: Mapping[str, TaskMember]) -> Pauses[bool]:
         """Return whether all active tasks stay, all members had tasks, and every task had its standby tasks where they may be."""
         for holder, member in zip(self._draft.holders.values(), map(members.__getitem__, self._draft.holders), strict=True):
             if member.target == NO_TASKS or holder.active != member.target.active:
