@@ -135,5 +135,4 @@ def test_statuses_have_kafkas_codes() -> None:
         statuses.shutdown("a").code,
         statuses.delayed_by_rebalance().code,
         statuses.delayed_by_interval().code,
-        statuses.missing_client_tags(["zone"]).code,
-    ] == [0, 1, 2, 3, 4, 5, 5, 6]
+    ] == [0, 1, 2, 3, 4, 5, 5]

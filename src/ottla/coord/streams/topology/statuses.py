@@ -8,7 +8,6 @@ from typing import Final
 from ottla.coord.streams.values import (
     ASSIGNMENT_DELAYED,
     INCORRECTLY_PARTITIONED_TOPICS,
-    MISSING_CLIENT_TAGS,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     SHUTDOWN_APPLICATION,
@@ -59,9 +58,3 @@ def delayed_by_rebalance() -> GroupStatus:
 def delayed_by_interval() -> GroupStatus:
     detail = "The assignment waits because the last one is more recent than streams.assignment.interval.ms."
     return GroupStatus(ASSIGNMENT_DELAYED, detail)
-
-
-def missing_client_tags(tags: Iterable[str]) -> GroupStatus:
-    """Return the status of a member without tags that the group's rack-aware assignment needs."""
-    detail = f"This member has no value for {some_of(tags)}, which streams.rack.aware.assignment.tags names: set client.tag."
-    return GroupStatus(MISSING_CLIENT_TAGS, detail)
