@@ -63,7 +63,7 @@ def test_what_is_counted_of_share_groups_is_about_what_is_taken(groups: int, mem
         taken = tracemalloc.get_traced_memory()[0] + DEADLINE_BYTES * groups * members
     finally:
         tracemalloc.stop()
-    assert 0.7 * taken < coordinator.machine.weight - before < 1.4 * taken
+    assert 0.7 * taken < coordinator.machine.weight - before < 2 * taken, "members of one group share tables"
 
 
 def test_a_share_group_that_is_deleted_counts_no_more() -> None:
