@@ -40,7 +40,8 @@ from ottla.coord.share_state.records import (
     encode_record,
 )
 from ottla.ports import Now
-from ottla.wire import Unencodable
+from ottla.wire import Unencodable, encode
+from ottla.wire.data.share_group_state import ShareSnapshotValue, ShareUpdateValue
 from ottla.wire.errors import (
     FENCED_LEADER_EPOCH,
     FENCED_STATE_EPOCH,
@@ -441,6 +442,36 @@ def test_records_have_kafkas_bytes() -> None:
     ]
     assert encode_record(Tombstone(key)) == (bytes.fromhex("0000" + end), None)
     for record in (snapshot, update, Tombstone(key)):
+        assert decode_record(*encode_record(record)) == record
+
+
+@pytest.mark.parametrize("number", [0, 1, 125, 126, 127, 128, 16_381, 16_382, 16_383, 16_384])
+@pytest.mark.parametrize("complete", [-1, 0, 7])
+def test_records_of_any_size_are_those_of_the_declared_messages(number: int, complete: int) -> None:
+    key = SharePartitionKey("g", TOPIC, 0)
+    batches = tuple((at, at, 2, 1) for at in range(number))
+    snapshot = ShareSnapshot(key, 1, 2, 3, 4, complete, 6, 7, batches)
+    update = ShareUpdate(key, 1, 3, 4, complete, batches)
+    one = ShareSnapshotValue.StateBatch
+    declared = [one(first_offset=at, last_offset=at, delivery_state=2, delivery_count=1) for at in range(number)]
+    values = [
+        ShareSnapshotValue(
+            snapshot_epoch=1,
+            state_epoch=2,
+            leader_epoch=3,
+            start_offset=4,
+            delivery_complete_count=complete,
+            create_timestamp=6,
+            write_timestamp=7,
+            state_batches=declared,
+        ),
+        ShareUpdateValue(
+            snapshot_epoch=1, leader_epoch=3, start_offset=4, delivery_complete_count=complete, state_batches=declared
+        ),
+    ]
+    records: list[StateRecord] = [snapshot, update]
+    for record, value in zip(records, values, strict=True):
+        assert encode_record(record)[1] == b"\0\0" + encode(value, 0)
         assert decode_record(*encode_record(record)) == record
 
 

@@ -85,20 +85,30 @@ def _merge(batches: Sequence[StateBatch]) -> Sequence[StateBatch]:
     """Merge batches in any order into a sorted list without overlaps."""
     if len(batches) < 2:
         return batches
-    left: list[_Ranked] = [(first, last, count, state) for first, last, state, count in batches]
-    heapq.heapify(left)
+    ranked: list[_Ranked] = sorted([(first, last, count, state) for first, last, state, count in batches])
+    parts: list[_Ranked] = []
+    """The parts of overlapping batches that are left, as a heap."""
     merged: list[StateBatch] = []
-    earlier = heapq.heappop(left)
-    while left:
-        first, last, count, state = earlier
-        later = left[0]
-        if later[0] <= last or (later[0] == last + 1 and later[2:] == earlier[2:]):
-            heapq.heappop(left)
-            for part in _resolve(earlier, later):
-                heapq.heappush(left, part)
+    at, end = 1, len(ranked)
+    earlier = ranked[0]
+    while at < end or parts:
+        if parts and (at == end or parts[0] < ranked[at]):
+            later = heapq.heappop(parts)
         else:
-            merged.append((first, last, state, count))
-        earlier = heapq.heappop(left)
+            later = ranked[at]
+            at += 1
+        last = earlier[1]
+        if later[0] > last + 1 or (later[0] > last and later[2:] != earlier[2:]):
+            merged.append((earlier[0], last, earlier[3], earlier[2]))
+            earlier = later
+            continue
+        for part in _resolve(earlier, later):
+            heapq.heappush(parts, part)
+        if at < end and ranked[at] < parts[0]:
+            earlier = ranked[at]
+            at += 1
+        else:
+            earlier = heapq.heappop(parts)
     first, last, count, state = earlier
     merged.append((first, last, state, count))
     return merged

@@ -89,50 +89,35 @@ def encode_record(record: StateRecord) -> KeyAndValue:
 
 
 def _pack_update(record: ShareUpdate) -> bytes:
-    if len(record.batches) <= MOST_PACKED:
-        epochs = record.snapshot_epoch, record.leader_epoch
-        return _UPDATE.pack(VERSION, *epochs, record.start_offset) + _pack_rest(record)
-    value = ShareUpdateValue(
-        snapshot_epoch=record.snapshot_epoch,
-        leader_epoch=record.leader_epoch,
-        start_offset=record.start_offset,
-        delivery_complete_count=record.delivery_complete_count,
-        state_batches=_to_messages(record.batches),
-    )
-    return _SHORT.pack(VERSION) + encode(value, VERSION)
+    epochs = record.snapshot_epoch, record.leader_epoch
+    return _UPDATE.pack(VERSION, *epochs, record.start_offset) + _pack_rest(record)
 
 
 def _pack_snapshot(record: ShareSnapshot) -> bytes:
-    if len(record.batches) <= MOST_PACKED:
-        epochs = record.snapshot_epoch, record.state_epoch, record.leader_epoch
-        times = record.created_ms, record.written_ms
-        return _SNAPSHOT.pack(VERSION, *epochs, record.start_offset, *times) + _pack_rest(record)
-    value = ShareSnapshotValue(
-        snapshot_epoch=record.snapshot_epoch,
-        state_epoch=record.state_epoch,
-        leader_epoch=record.leader_epoch,
-        start_offset=record.start_offset,
-        delivery_complete_count=record.delivery_complete_count,
-        create_timestamp=record.created_ms,
-        write_timestamp=record.written_ms,
-        state_batches=_to_messages(record.batches),
-    )
-    return _SHORT.pack(VERSION) + encode(value, VERSION)
+    epochs = record.snapshot_epoch, record.state_epoch, record.leader_epoch
+    times = record.created_ms, record.written_ms
+    return _SNAPSHOT.pack(VERSION, *epochs, record.start_offset, *times) + _pack_rest(record)
 
 
 def _pack_rest(record: ShareUpdate | ShareSnapshot) -> bytes:
-    """Return the end of a value: its batches, and its tag if the delivery complete count is known."""
+    """Return the end of a value: its batches, and its tag if the delivery complete count is known.
+
+    It is packed directly, because a write can have thousands of batches.
+    """
     batches = b"".join([_BATCH.pack(first, last, state, count, 0) for first, last, state, count in record.batches])
     complete = record.delivery_complete_count
     tags = NO_TAGS if complete == UNKNOWN_COUNT else _COMPLETE_TAG.pack(1, 0, 4, complete)
-    return bytes((len(record.batches) + 1,)) + batches + tags
+    return _varint(len(record.batches) + 1) + batches + tags
 
 
-def _to_messages(batches: tuple[StateBatch, ...]) -> list[ShareSnapshotValue.StateBatch]:
-    return [
-        ShareSnapshotValue.StateBatch(first_offset=first, last_offset=last, delivery_state=state, delivery_count=count)
-        for first, last, state, count in batches
-    ]
+def _varint(number: int) -> bytes:
+    """Return an unsigned number in groups of seven bits, the lowest first."""
+    packed = bytearray()
+    while number > MOST_PACKED + 1:
+        packed.append(number & 0x7F | 0x80)
+        number >>= 7
+    packed.append(number)
+    return bytes(packed)
 
 
 def _from_messages(batches: list[ShareSnapshotValue.StateBatch]) -> tuple[StateBatch, ...]:
