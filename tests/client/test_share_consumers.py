@@ -17,7 +17,7 @@ from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.since("4.2", "share groups with renewals")
-WAIT_MS = 20_000
+WAIT_MS = 40_000
 IDLE_MS = 1_500
 LOCK_MS = 2_000
 
