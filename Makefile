@@ -2,11 +2,11 @@
 # Tests of one kind, long ones and all: make test-java | test-spark | test-cluster | test-interop | test-sim | test-slow | test-full
 # Longer than a test run: make fuzz-live | races | clients-elsewhere | sim | bitrot | soak | siege | suites | asan, and
 # make torture | torture-power | torture-groups | torture-clients | torture-threads | torture-transactions | torture-moves | torture-pipelines | torture-cluster |
-# torture-07 | torture-spark; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
+# torture-07 | torture-spark | torture-shares; measurements of one part alone: make bench-log | bench-wire | bench-fetch-sessions | bench-quotas |
 # bench-commands | bench-journal | bench-pauses | bench-kcat | bench-clients | bench-connections | bench-console | bench-cluster | bench-07
 .PHONY: demo quick test full lint check bench fuzz fuzz-live races clients-elsewhere sim bitrot soak siege suites asan docs format clean
 .PHONY: torture torture-power torture-groups torture-clients torture-threads torture-transactions torture-moves torture-pipelines
-.PHONY: torture-cluster torture-07 torture-spark
+.PHONY: torture-cluster torture-07 torture-spark torture-shares
 .PHONY: bench-log bench-journal bench-pauses bench-wire bench-fetch-sessions bench-quotas bench-commands bench-kcat bench-clients
 .PHONY: bench-connections bench-console bench-cluster bench-07 bench-streams
 # Each broker that a test starts imports some 600 modules: they are compiled once, also where an image says that nothing is kept.
@@ -126,6 +126,11 @@ torture-threads: .venv/ready
 torture-transactions: .venv/ready
 	$(BIN)/python -m tests.torture.transactions --rounds 200 --journal-bytes 65536
 	$(BIN)/python -m tests.torture.transactions --rounds 40 --protocol consumer --journal-bytes 67108864
+
+# Members of a share group killed in turn with their broker, then with one of three: some twenty minutes.
+torture-shares: .venv/ready
+	$(BIN)/python -m tests.torture.shares --rounds 100 --seconds 600
+	$(BIN)/python -m tests.torture.shares --rounds 100 --seconds 600 --brokers 3
 
 # Ottla's own producers, members of groups of both protocols and copiers with transactions, killed in turn with their broker.
 torture-clients: .venv/ready

@@ -107,8 +107,8 @@ FRANZ_GO = GoSuite(
     "github.com/twmb/franz-go",
     "v1.22.2",
     package="pkg/kgo",
-    wanted="^Test(848Regex|AddRemove|Client_|Consume(MaxDecompress|Regex|Topic)|DirectPartition|Group(ETL|Simple)|HookPoll|Issue[0-9]|IssueFetch|IssueProduce|Pause|Ping|Pooling|UnknownGroup)",
-    unwanted="Share|Txn",
+    wanted="^Test(848Regex|AddRemove|Client_|Consume(MaxDecompress|Regex|Topic)|DirectPartition|Group(ETL|Simple)|HookPoll|Issue[0-9]|IssueFetch|IssueProduce|Pause|Ping|Pooling|UnknownGroup|ShareGroup)",
+    unwanted="Txn",
     environment={"KGO_SEEDS": "{address}", "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000"},
 )
 

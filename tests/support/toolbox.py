@@ -51,6 +51,7 @@ IN_BROKER = "2.8.2"
 SINCE_4_3 = {
     **SINCE_4,
     "groups": "org.apache.kafka.tools.GroupsCommand",
+    "share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
     "streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
 }
 TOOLS = {VERSION: SINCE_4_3, "3.9.1": IN_3_9, IN_BROKER: IN_2_8}

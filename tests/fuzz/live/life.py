@@ -52,14 +52,22 @@ PEERS: Final = (*(None,) * 9, *("alice",) * 5)
 MUTATED: Final = 0.05
 SELDOM: Final = (20, 42, 36, 17, 31, 7)
 """APIs that end what others need: topics, groups, connections, rules."""
-OFTEN: Final = (0, 1, 11, 14, 19, 22, 24, 25, 26, 28, 44, 68, 8, 9)
+OFTEN: Final = (0, 1, 11, 14, 19, 22, 24, 25, 26, 28, 44, 68, 8, 9, 76, 78, 78, 79, 88)
 TURNED_AWAY: Final = re.compile("refused a connection|delayed and closed a connection of")
 """What the log says where limits of connections were set that keep new ones out."""
 STOP_S: Final = 40.0
 KEPT_FRAMES: Final = 200
 UNSERVED: Final = 0.02
 """Of requests, those of APIs that a lone broker does not serve."""
-FAILS_AS_KAFKA: Final = ("CreateAcls", "WriteTxnMarkers", "Fetch", "ListOffsets v0", "OffsetCommit v0", "OffsetFetch v0")
+FAILS_AS_KAFKA: Final = (
+    "CreateAcls",
+    "WriteTxnMarkers",
+    "Fetch",
+    "ShareFetch",
+    "ListOffsets v0",
+    "OffsetCommit v0",
+    "OffsetFetch v0",
+)
 """APIs in which Kafka says UNKNOWN_SERVER_ERROR to what makes no sense. A mistake would be in the log."""
 
 

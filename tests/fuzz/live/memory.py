@@ -48,6 +48,7 @@ HERE: Final = {
 
 KINDS: Final = {
     "group": ("group_id", "member_id", "generation", "group_instance_id", "protocol_name"),
+    "share session": ("group_id", "member_id", "share_session_epoch", "topic_id"),
     "transaction": ("transactional_id", "producer_id", "producer_epoch"),
     "topic": ("topic", "topic_id"),
     "session": ("session_id", "session_epoch"),
@@ -89,6 +90,8 @@ class Memory:
                     said.setdefault(meaning(api, name), value) if message is request else said.update({meaning(api, name): value})
         if api == "Fetch" and said.get("session_id"):
             said["session_epoch"] = said.get("session_epoch", -1) + 1
+        if api in ("ShareFetch", "ShareAcknowledge") and not said.get("error_code"):
+            said["share_session_epoch"] = said.get("share_session_epoch", -1) + 1
         for kind, names in KINDS.items():
             fact = {name: said[name] for name in names if name in said}
             if fact and fact not in self._facts[kind]:
