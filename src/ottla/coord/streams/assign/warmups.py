@@ -43,7 +43,7 @@ def refine(
     if not waiting:
         return targets
     warm, borrowed = _choose_warmups(held, members, waiting, moving, configs.num_warmup_replicas)
-    return _patched(held, members, targets, waiting, warm, borrowed)
+    return _apply_patches(held, members, targets, waiting, warm, borrowed)
 
 
 class _Candidate(NamedTuple):
@@ -146,7 +146,7 @@ def _frozen(tasks: Mapping[str, set[int]]) -> TaskIds:
     return {name: frozenset(tasks[name]) for name in sorted(tasks) if tasks[name]} or NO_TASK_IDS
 
 
-def _patched(
+def _apply_patches(
     held: HeldTasks,
     members: Mapping[str, TaskMember],
     targets: Mapping[str, TaskSets],
