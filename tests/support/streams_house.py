@@ -49,6 +49,7 @@ class StreamsHouse:
         given = {"group_streams_initial_rebalance_delay_ms": 0, "group_streams_assignment_interval_ms": 0} | settings
         self.settings = GroupSettings(ottla_max_group_bytes=most_bytes, **given)
         self.of_group: dict[str, int] = {}
+        self.version = 1
         self.ms = 0
         self.stored: dict[bytes, bytes] = {}
         self.records: list[Any] = []
@@ -76,10 +77,12 @@ class StreamsHouse:
         assert isinstance(group, StreamsGroup)
         return group
 
-    def ask(self, body: Any, version: int = 1, client_id: str = "client", client_host: str = "/host") -> Any:
+    def ask(self, body: Any, version: int | None = None, client_id: str = "client", client_host: str = "/host") -> Any:
         """Pass a request to the machine. The reply is the message; with a topology's missing topics, see `missing`."""
         self._token += 1
-        outcome = self.machine.decide(Input(body, version, client_id, client_host, self._token), self.now)
+        outcome = self.machine.decide(
+            Input(body, self.version if version is None else version, client_id, client_host, self._token), self.now
+        )
         return self._carry_out(outcome)
 
     def _carry_out(self, outcome: GroupOutcome) -> Any:

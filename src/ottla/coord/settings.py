@@ -31,6 +31,9 @@ class GroupSettings:
     group_streams_assignment_interval_ms: int = 1_000
     group_streams_initial_rebalance_delay_ms: int = 3_000
     group_streams_num_standby_replicas: int = 0
+    group_streams_num_warmup_replicas: int = 2
+    group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_task_offset_interval_ms: int = 60_000
     group_streams_max_size: int = 2_147_483_647
     ottla_max_group_bytes: int = 100 << 20
     offset_metadata_max_bytes: int = 4_096

@@ -42,6 +42,8 @@ SETTINGS = {
     "group.streams.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "group.streams.initial.rebalance.delay.ms": "500",
     "group.streams.num.standby.replicas": "1",
+    "group.streams.min.task.offset.interval.ms": str(HEARTBEAT_MS),
+    "group.streams.task.offset.interval.ms": str(HEARTBEAT_MS),
     "offsets.topic.num.partitions": "1",
     "log.flush.offset.checkpoint.interval.ms": "3600000",
 }

@@ -22,6 +22,9 @@ STREAMS_GROUP_HEARTBEAT, HEARTBEAT_VERSION = 88, 1
 FATAL = frozenset({codes.FENCED_INSTANCE_ID, codes.GROUP_MAX_SIZE_REACHED, codes.GROUP_ID_NOT_FOUND})
 """Answers to a heartbeat after which clients give up."""
 
+WRITTEN = 30_000
+"""The records of each changelog."""
+
 Task = tuple[str, int]
 
 
@@ -83,6 +86,7 @@ class SimStreamsMember(SimMember):
         self._told: OwnedTasks | None = None
         self.owned = OwnedTasks()
         self._closing = False
+        self._restored: dict[Task, int] = {}
         self._number = 0
         self._interval_ms = 1_000
         super().__init__(world, link, ledger, cluster, topology.group_id, name)
@@ -106,7 +110,7 @@ class SimStreamsMember(SimMember):
 
     @property
     def is_settled(self) -> bool:
-        return self._epoch > 0 and self._target is not None and self._target == self.owned
+        return self._epoch > 0 and self._target == self.owned and not self.owned.warmup
 
     def leave(self) -> None:
         def said() -> None:
@@ -140,11 +144,22 @@ class SimStreamsMember(SimMember):
         if self._epoch == 0 or owned != self._told:
             body.active_tasks, body.standby_tasks, body.warmup_tasks = map(_listed, owned)
 
+        self._report(body)
+
         def answered(response: Any) -> None:
             if number == self._number:
                 self._answered(response, owned)
 
         self.ask(STREAMS_GROUP_HEARTBEAT, HEARTBEAT_VERSION, body, answered, REQUEST_TIMEOUT_MS)
+
+    def _report(self, body: Heartbeat) -> None:
+        """Report how far warm-up tasks are, which restore their state little by little."""
+        step = self.world.random.randrange(6_000, 20_000)
+        self._restored = {task: self._restored.get(task, 0) + step for task in sorted(self.owned.warmup)}
+        if self._restored:
+            of = Heartbeat.TaskOffset
+            body.task_offsets = [of(subtopology_id=name, partition=at, offset=how) for (name, at), how in self._restored.items()]
+            body.task_end_offsets = [of(subtopology_id=name, partition=at, offset=WRITTEN) for name, at in self._restored]
 
     def _answered(self, response: Any, owned: OwnedTasks) -> None:
         if response is None:

@@ -70,6 +70,7 @@ class ShareStreamsSettings(SettingsOf):
         GroupConfigs.share_record_lock_duration_ms, check=between(1000, 3_600_000), dynamic=False
     )
     group_share_session_timeout_ms = default_of(GroupConfigs.share_session_timeout_ms, dynamic=False)
+    group_streams_acceptable_recovery_lag = default_of(GroupConfigs.streams_acceptable_recovery_lag, dynamic=False)
     group_streams_assignment_interval_ms = default_of(GroupConfigs.streams_assignment_interval_ms)
     group_streams_heartbeat_interval_ms = default_of(GroupConfigs.streams_heartbeat_interval_ms, dynamic=False)
     group_streams_initial_rebalance_delay_ms = default_of(GroupConfigs.streams_initial_rebalance_delay_ms, dynamic=False)
@@ -78,8 +79,14 @@ class ShareStreamsSettings(SettingsOf):
     group_streams_max_session_timeout_ms = Setting(INT, 60_000, "Longest streams.session.timeout.ms.", check=at_least(1))
     group_streams_max_size = Setting(INT, LARGEST_INT, "Members that a streams group may have.", check=at_least(1))
     group_streams_max_standby_replicas = Setting(INT, 2, "Most streams.num.standby.replicas.", check=at_least(0))
+    group_streams_max_warmup_replicas = Setting(INT, 20, "Most streams.num.warmup.replicas.", check=at_least(0), hidden=True)
     group_streams_min_assignment_interval_ms = Setting(INT, 0, "Shortest streams.assignment.interval.ms.", check=at_least(0))
     group_streams_min_heartbeat_interval_ms = Setting(INT, 5000, "Shortest streams.heartbeat.interval.ms.", check=at_least(1))
     group_streams_min_session_timeout_ms = Setting(INT, 45_000, "Shortest streams.session.timeout.ms.", check=at_least(1))
+    group_streams_min_task_offset_interval_ms = Setting(
+        INT, 15_000, "Shortest streams.task.offset.interval.ms.", check=at_least(1), hidden=True
+    )
     group_streams_num_standby_replicas = default_of(GroupConfigs.streams_num_standby_replicas, dynamic=False)
+    group_streams_num_warmup_replicas = default_of(GroupConfigs.streams_num_warmup_replicas, dynamic=False)
     group_streams_session_timeout_ms = default_of(GroupConfigs.streams_session_timeout_ms, dynamic=False)
+    group_streams_task_offset_interval_ms = default_of(GroupConfigs.streams_task_offset_interval_ms, dynamic=False)

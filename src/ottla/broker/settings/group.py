@@ -104,6 +104,14 @@ class GroupConfigs(SettingsOf):
         check=at_least(1),
         broker="group.share.session.timeout.ms",
     )
+    streams_acceptable_recovery_lag = Setting(
+        INT,
+        10_000,
+        "Lag of a warm-up task's state, in records of its changelogs, up to which the task can move.",
+        check=at_least(0),
+        broker="group.streams.acceptable.recovery.lag",
+        hidden=True,
+    )
     streams_assignment_interval_ms = Setting(
         INT,
         1000,
@@ -128,6 +136,14 @@ class GroupConfigs(SettingsOf):
     streams_num_standby_replicas = Setting(
         INT, 0, "Standby replicas of each task.", check=at_least(0), broker="group.streams.num.standby.replicas"
     )
+    streams_num_warmup_replicas = Setting(
+        INT,
+        2,
+        "Most warm-up tasks of a group at a time; 0 moves tasks without them. Needs members of Kafka 4.4 or newer.",
+        check=at_least(0),
+        broker="group.streams.num.warmup.replicas",
+        hidden=True,
+    )
     streams_session_timeout_ms = Setting(
         INT,
         45_000,
@@ -135,9 +151,20 @@ class GroupConfigs(SettingsOf):
         check=at_least(1),
         broker="group.streams.session.timeout.ms",
     )
+    streams_task_offset_interval_ms = Setting(
+        INT,
+        60_000,
+        "How often members report the offsets of their tasks' changelogs.",
+        check=at_least(1),
+        broker="group.streams.task.offset.interval.ms",
+        hidden=True,
+    )
 
 
-_MAX = {"streams.num.standby.replicas": "group.streams.max.standby.replicas"}
+_MAX = {
+    "streams.num.standby.replicas": "group.streams.max.standby.replicas",
+    "streams.num.warmup.replicas": "group.streams.max.warmup.replicas",
+}
 """Group setting -> the broker setting that is its upper bound, where the names do not correspond."""
 
 HEARTBEATS = {

@@ -138,7 +138,15 @@ def unset(kind: Kind[T], sentence: str, *, check: Check[Never] | None = None, **
 def default_of(setting: Setting[T], *, check: Check[T] | None = None, dynamic: bool = True) -> Setting[T]:
     """Return the broker setting that is the default of a topic or group setting; `check` replaces the check of `setting`."""
     sentence = f"Default of {setting.name}."
-    return Setting(setting.kind, setting.default, sentence, check=check or setting.check, dynamic=dynamic, later=setting.later)
+    return Setting(
+        setting.kind,
+        setting.default,
+        sentence,
+        check=check or setting.check,
+        dynamic=dynamic,
+        hidden=setting.hidden,
+        later=setting.later,
+    )
 
 
 class SettingsOf:

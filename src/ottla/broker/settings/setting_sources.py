@@ -70,6 +70,8 @@ def _topic_defaults(settings: BrokerSettings) -> list[tuple[Setting[object], Des
 def described_group(settings: BrokerSettings, overrides: Mapping[str, str]) -> Iterator[DescribedSetting]:
     """Yield every setting of a group with these configs."""
     for name, setting in GroupConfigs.DECLARED.items():
+        if setting.hidden and name not in overrides:
+            continue
         value = setting.show(group_value(settings, name, overrides))
         default = Synonym(name, setting.shown_default, DEFAULT_CONFIG)
         synonyms = (default,) if setting.broker is None else tuple(_synonyms(settings, setting.broker))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ottla.coord.groups import Context
 from ottla.coord.outcome import GroupOutcome, GroupRecord, RebalanceKey, SessionKey, TimerKey
 from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
+from ottla.coord.streams.events import TaskOffsetsReported
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.records import StreamsCurrentStored, StreamsEpochStored, StreamsMemberStored
@@ -27,15 +28,17 @@ class StreamsDraft:
     """The records, replies and timers that are collected while a coordinator decides one request to a streams group.
 
     `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
-    `statuses` are those of the group, for the reply.
+    `version` is that of the request. `statuses` are those of the group, for the reply. `reported` are the offsets in the request.
     """
 
     group: StreamsGroup
     context: Context
     now: Now
     token: int = NOBODY
+    version: int = 0
     replaced: str | None = field(default=None, init=False)
     statuses: list[GroupStatus] = field(default_factory=list, init=False)
+    reported: dict[str, TaskOffsetsReported] = field(default_factory=dict, init=False)
     _of_group: Mapping[str, int] | None = field(default=None, init=False)
     _records: list[GroupRecord] = field(default_factory=list, init=False)
     _replies: list[Reply] = field(default_factory=list, init=False)
@@ -69,7 +72,11 @@ class StreamsDraft:
     @property
     def configs(self) -> AssignmentConfigs:
         """Return the settings of the assignor that apply to this group."""
-        return AssignmentConfigs(num_standby_replicas=self.setting("num.standby.replicas"))
+        return AssignmentConfigs(
+            num_standby_replicas=self.setting("num.standby.replicas"),
+            num_warmup_replicas=self.setting("num.warmup.replicas"),
+            acceptable_recovery_lag=self.setting("acceptable.recovery.lag"),
+        )
 
     def expect(self, member: StreamsMember) -> None:
         """Restart a member's session timeout."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.coord.streams.values import ConfiguredTopology
+from ottla.coord.streams.values import ConfiguredTopology, TaskSets
 
 
 class TopologyConfigured(NamedTuple):
@@ -62,6 +62,20 @@ class TaskOffsetsReported(NamedTuple):
     end_offsets: Mapping[tuple[str, int], int]
 
 
+class WarmupsSupported(NamedTuple):
+    """A member sent a version of heartbeats with which it can run warm-up tasks and report their offsets."""
+
+    group_id: str
+    member_id: str
+
+
+class TasksRefined(NamedTuple):
+    """Tasks of the target assignment wait for warm-up tasks: `assigned` is the assignment of the moment, by member id."""
+
+    group_id: str
+    assigned: Mapping[str, TaskSets]
+
+
 class TasksTold(NamedTuple):
     """A member was told its tasks at this monotonic time in ms, and has not reported yet that it has them."""
 
@@ -86,6 +100,8 @@ StreamsEvent = (
     | TaskAssignmentBegun
     | TaskAssignmentEnded
     | TaskOffsetsReported
+    | WarmupsSupported
+    | TasksRefined
     | TasksTold
     | TasksConfirmed
 )

@@ -40,8 +40,10 @@ from ottla.coord.streams.events import (
     TaskAssignmentEnded,
     TaskOffsetsReported,
     TasksConfirmed,
+    TasksRefined,
     TasksTold,
     TopologyConfigured,
+    WarmupsSupported,
 )
 from ottla.coord.streams.holders import TaskHolders
 from ottla.coord.streams.member import (
@@ -99,6 +101,7 @@ class StreamsGroup:
     `shutdown_member_id` requested a shutdown of the application. `delayed`: the first assignment waits for members. `assigning` is
     the token of the request that began a long assignment. `offsets` and `end_offsets` are those that members reported. `endpoints`
     caches the partitions of members at their endpoints. `told` is when members were told tasks that they have not confirmed yet.
+    `warmable` are the members that can run warm-up tasks. `refined` is the assignment of the moment while tasks wait for them.
     `weight` is the estimated memory of the members and the topology in bytes.
     """
 
@@ -129,6 +132,8 @@ class StreamsGroup:
     offsets: dict[str, TaskOffsets] = field(default_factory=dict)
     end_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
+    warmable: set[str] = field(default_factory=set)
+    refined: Mapping[str, TaskSets] = field(default_factory=dict)
     weight: int = 0
 
     @property
@@ -207,6 +212,19 @@ class StreamsGroup:
         holder = self.holders.active_holder(subtopology_id, partition)
         return None if holder is None else self.members[holder].process_id
 
+    @property
+    def has_strayed(self) -> bool:
+        """Return whether a member has reached the assignment's epoch with other tasks than its target's."""
+        return any(
+            member.is_reconciled_to(self.assignment_epoch)
+            and member.assigned.without_epochs() != self.targets.get(member.member_id, NO_TASKS)
+            for member in self.members.values()
+        )
+
+    def target_of(self, member_id: str) -> TaskSets:
+        """Return a member's assignment of the moment: its target, unless tasks wait for warm-up tasks."""
+        return self.refined.get(member_id) or self.targets.get(member_id, NO_TASKS)
+
     def has_copy(self, process_id: str, subtopology_id: str, partition: int) -> bool:
         """Return whether a process has a task as a standby or warm-up task."""
         return self.holders.copies_in(self.members, process_id, subtopology_id, partition)
@@ -266,6 +284,7 @@ def _member_forgotten(group: StreamsGroup, event: StreamsMemberForgotten) -> Non
     group.weight -= member.weight
     _report(group, event.member_id, {}, {})
     group.told.pop(event.member_id, None)
+    group.warmable.discard(event.member_id)
     if not group.members:
         group.shutdown_member_id = None
 
@@ -285,6 +304,7 @@ def _hold(group: StreamsGroup, member: StreamsMember) -> None:
 def _target_epoch_stored(group: StreamsGroup, event: StreamsTargetEpochStored) -> None:
     group.assignment_epoch = event.epoch
     group.assignment_wall_ms = event.wall_ms
+    group.refined = {}
 
 
 def _target_epoch_forgotten(group: StreamsGroup, event: StreamsTargetEpochForgotten) -> None:
@@ -393,6 +413,15 @@ def _offsets_reported(group: StreamsGroup, event: TaskOffsetsReported) -> None:
     _report(group, event.member_id, event.offsets, event.end_offsets)
 
 
+def _warmups_supported(group: StreamsGroup, event: WarmupsSupported) -> None:
+    if event.member_id in group.members:
+        group.warmable.add(event.member_id)
+
+
+def _tasks_refined(group: StreamsGroup, event: TasksRefined) -> None:
+    group.refined = event.assigned
+
+
 def _tasks_told(group: StreamsGroup, event: TasksTold) -> None:
     if event.member_id in group.members:
         group.told[event.member_id] = event.mono_ms
@@ -435,6 +464,8 @@ _APPLY: dict[type, Callable[[StreamsGroup, Never], None]] = {
     TaskAssignmentBegun: _assignment_begun,
     TaskAssignmentEnded: _assignment_ended,
     TaskOffsetsReported: _offsets_reported,
+    WarmupsSupported: _warmups_supported,
+    TasksRefined: _tasks_refined,
     TasksTold: _tasks_told,
     TasksConfirmed: _tasks_confirmed,
 }
@@ -453,6 +484,8 @@ EVENTS = frozenset(
         TaskAssignmentBegun,
         TaskAssignmentEnded,
         TaskOffsetsReported,
+        WarmupsSupported,
+        TasksRefined,
         TasksTold,
         TasksConfirmed,
     )

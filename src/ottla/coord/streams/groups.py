@@ -15,7 +15,7 @@ from ottla.coord.streams import group as streams
 from ottla.coord.streams import leave
 from ottla.coord.streams.checks import request_error
 from ottla.coord.streams.describe import DescribedStreamsGroup, describe
-from ottla.coord.streams.draft import StreamsDraft
+from ottla.coord.streams.draft import StreamsDraft, bumped
 from ottla.coord.streams.events import StreamsEvent, TasksTold
 from ottla.coord.streams.group import EVENTS, GROUP_TYPE, StreamsGroup
 from ottla.coord.streams.heartbeat import TaskAsk, heartbeat
@@ -61,7 +61,10 @@ class StreamsGroups:
         return group.weight - before
 
     def recall(self, now: Now) -> Iterable[GroupOutcome]:
-        """Return the outcomes that restart all session and revocation deadlines, after the stored records were loaded."""
+        """Return the outcomes that restart all session and revocation deadlines, after the stored records were loaded.
+
+        The assignment of the moment is not stored. A group in which tasks waited for warm-up tasks needs another assignment.
+        """
         outcomes: list[GroupOutcome] = []
         for group in self.groups.values():
             draft = StreamsDraft(group, self._context, now)
@@ -70,6 +73,8 @@ class StreamsGroups:
                 draft.store(TasksTold(group.group_id, member.member_id, now.mono_ms))
                 if member.state is StreamsMemberState.UNREVOKED_TASKS:
                     draft.after(RebalanceKey(group.group_id, member.member_id), member.rebalance_timeout_ms)
+            if group.has_strayed:
+                draft.store(bumped(group))
             outcomes.append(draft.outcome())
         return outcomes
 
@@ -81,7 +86,8 @@ class StreamsGroups:
     def _heartbeat(self, asked: TaskAsk, now: Now) -> GroupOutcome:
         body = asked.body
         refused = request_error(body, asked.version)
-        draft = StreamsDraft(self.groups.get(body.group_id) or StreamsGroup(body.group_id), self._context, now, asked.token)
+        group = self.groups.get(body.group_id) or StreamsGroup(body.group_id)
+        draft = StreamsDraft(group, self._context, now, asked.token, asked.version)
         if refused is None and body.group_id not in self.groups:
             refused = self._begin(draft, body.member_epoch, self._context.find(body.group_id))
         if refused is None:

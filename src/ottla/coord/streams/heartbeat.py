@@ -11,6 +11,7 @@ from ottla.coord.consumer.member import JOINING_EPOCH
 from ottla.coord.outcome import InitialDelayKey, RebalanceKey
 from ottla.coord.runtime.machine import Input
 from ottla.coord.streams.checks import (
+    WARMUPS_FROM,
     epoch_error,
     offset_table,
     owned_error,
@@ -29,6 +30,7 @@ from ottla.coord.streams.events import (
     TasksConfirmed,
     TasksTold,
     TopologyConfigured,
+    WarmupsSupported,
 )
 from ottla.coord.streams.group import NOT_VALIDATED, OFFSET_BYTES, topology_weight
 from ottla.coord.streams.member import StreamsMember
@@ -95,10 +97,11 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     if updated is not member:
         draft.store(member_record(draft.group_id, updated))
     _note_stale_topology(draft, updated)
-    look = _evaluate(draft, topology, owned, changed=updated is not member)
+    is_warm = _note_offsets(draft, body, updated)
+    look = _evaluate(draft, topology, owned, changed=updated is not member or is_warm)
     if isinstance(look, Refusal):
         return look
-    _report_offsets(draft, body, updated.member_id)
+    _store_reports(draft, updated)
     aim = target(draft, look.epoch, updated, look.configured, delayed=_delay(draft))
     settled = lead(draft, updated, aim, owned)
     if isinstance(settled, Refusal):
@@ -229,7 +232,7 @@ def _note_stale_topology(draft: StreamsDraft, member: StreamsMember) -> None:
 def _evaluate(draft: StreamsDraft, topology: Topology, owned: TaskSets | None, *, changed: bool) -> TopologyOutlook | Refusal:
     """Store the topology if it is new, compare its topics with the present ones, and raise the group's epoch if anything changed.
 
-    `changed`: the member is new or has reported other values.
+    `changed`: the member is new, has reported other values, or has warmed a task up.
     """
     group, topics = draft.group, draft.context.topics
     if group.topology is None:
@@ -256,17 +259,32 @@ def _evaluate(draft: StreamsDraft, topology: Topology, owned: TaskSets | None, *
     return TopologyOutlook(topology, configured, epoch)
 
 
-def _report_offsets(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, member_id: str) -> None:
-    """Record reported offsets, if they fit in memory. A missing list means that its offsets have not changed."""
+def _note_offsets(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, member: StreamsMember) -> bool:
+    """Note reported offsets, if they fit in memory. Return whether a warm-up task of the member has caught up.
+
+    A missing list means that its offsets have not changed.
+    """
     if body.task_offsets is None and body.task_end_offsets is None:
-        return
-    group = draft.group
+        return False
+    group, member_id = draft.group, member.member_id
     offsets, end_offsets = group.offsets.get(member_id, {}), group.end_offsets.get(member_id, {})
     reported = offsets if body.task_offsets is None else offset_table(body.task_offsets)
     ends = end_offsets if body.task_end_offsets is None else offset_table(body.task_end_offsets)
     growth = OFFSET_BYTES * (len(reported) + len(ends) - len(offsets) - len(end_offsets))
-    if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
-        draft.store(TaskOffsetsReported(draft.group_id, member_id, reported, ends))
+    if draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
+        return False
+    draft.reported[member_id] = TaskOffsetsReported(draft.group_id, member_id, reported, ends)
+    most_lag = draft.setting("acceptable.recovery.lag")
+    tasks = ((name, partition) for name, partitions in member.assigned.warmup.items() for partition in partitions)
+    return any(task in reported and task in ends and ends[task] - reported[task] <= most_lag for task in tasks)
+
+
+def _store_reports(draft: StreamsDraft, member: StreamsMember) -> None:
+    """Store the reported offsets, and that the member can run warm-up tasks."""
+    for reported in draft.reported.values():
+        draft.store(reported)
+    if draft.version >= WARMUPS_FROM and member.member_id not in draft.group.warmable:
+        draft.store(WarmupsSupported(draft.group_id, member.member_id))
 
 
 def _delay(draft: StreamsDraft) -> bool:

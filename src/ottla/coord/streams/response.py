@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
+from ottla.coord.streams.checks import WARMUPS_FROM
 from ottla.coord.streams.draft import StreamsDraft
 from ottla.coord.streams.group import EndpointToPartitions
 from ottla.coord.streams.member import StreamsMember
@@ -43,6 +44,9 @@ def response_to(
         # A group that was just created has no endpoint epoch yet, as in Kafka.
         endpoint_information_epoch=endpoint_epoch if draft.group.members else 0,
     )
+    if draft.version >= WARMUPS_FROM:
+        response.task_offset_interval_ms = draft.setting("task.offset.interval.ms")
+        response.acceptable_recovery_lag = draft.setting("acceptable.recovery.lag")
     if has_news:
         response.active_tasks = _listed(settled.assigned.active)
         response.standby_tasks = _listed(settled.assigned.standby)

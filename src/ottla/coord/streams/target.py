@@ -15,9 +15,11 @@ from typing import Final
 from ottla.coord.consumer.assign import BETWEEN_PAUSES, finish
 from ottla.coord.outcome import TaskAssignmentKey
 from ottla.coord.streams.assign.built_in import STICKY
+from ottla.coord.streams.assign.warmups import refine
+from ottla.coord.streams.checks import WARMUPS_FROM
 from ottla.coord.streams.draft import StreamsDraft
-from ottla.coord.streams.events import TaskAssignmentBegun, TaskAssignmentEnded
-from ottla.coord.streams.group import StreamsGroup, TaskOffsets
+from ottla.coord.streams.events import TaskAssignmentBegun, TaskAssignmentEnded, TasksRefined
+from ottla.coord.streams.group import TaskOffsets
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.reconcile import TaskTarget
 from ottla.coord.streams.records import StreamsTargetEpochStored, StreamsTargetStored
@@ -48,7 +50,7 @@ def target(draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: 
     if delayed:
         draft.statuses.append(delayed_by_rebalance())
         return TaskTarget(group.assignment_epoch, NO_TASKS)
-    present = TaskTarget(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TASKS))
+    present = TaskTarget(group.assignment_epoch, group.target_of(draft.replaced or updated.member_id))
     if group.assignment_epoch >= epoch:
         return present
     if group.assigning is not None or not _is_time(draft):
@@ -61,7 +63,20 @@ def target(draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: 
         begin(draft, epoch, inputs, configured)
         draft.statuses.append(delayed_by_interval())
         return present
-    return TaskTarget(epoch, assign_now(draft, epoch, inputs, configured).get(updated.member_id, NO_TASKS))
+    assigned = assign_now(draft, epoch, inputs, configured)
+    if configured.problem is None and members.keys() <= group.warmable | {updated.member_id} and draft.version >= WARMUPS_FROM:
+        assigned = _refine(draft, inputs, assigned, configured)
+    return TaskTarget(epoch, assigned.get(updated.member_id, NO_TASKS))
+
+
+def _refine(
+    draft: StreamsDraft, inputs: Mapping[str, TaskMember], assigned: Mapping[str, TaskSets], configured: ConfiguredTopology
+) -> Mapping[str, TaskSets]:
+    """Return the assignment of the moment, in which tasks stay where they run until warm-up tasks have their state."""
+    refined = refine(inputs, assigned, configured.subtopologies, draft.configs)
+    if refined is not assigned:
+        draft.store(TasksRefined(draft.group_id, refined))
+    return refined
 
 
 def _is_time(draft: StreamsDraft) -> bool:
@@ -82,14 +97,17 @@ def is_large(members: Mapping[str, StreamsMember], configured: ConfiguredTopolog
 def task_members(draft: StreamsDraft, members: Mapping[str, StreamsMember]) -> dict[str, TaskMember]:
     """Return the input of the assignor: the members with their targets. A static member has the target of its predecessor."""
     group = draft.group
-    inputs = {member_id: _task_member(group, member) for member_id, member in members.items()}
+    inputs = {member_id: _task_member(draft, member) for member_id, member in members.items()}
     if draft.replaced is not None:
         for member_id in members.keys() - group.members.keys():
             inputs[member_id] = inputs[member_id]._replace(target=group.targets.get(draft.replaced, NO_TASKS))
     return inputs
 
 
-def _task_member(group: StreamsGroup, member: StreamsMember) -> TaskMember:
+def _task_member(draft: StreamsDraft, member: StreamsMember) -> TaskMember:
+    group, reported = draft.group, draft.reported.get(member.member_id)
+    offsets = group.offsets.get(member.member_id, NO_OFFSETS) if reported is None else reported.offsets
+    end_offsets = group.end_offsets.get(member.member_id, NO_OFFSETS) if reported is None else reported.end_offsets
     return TaskMember(
         member.process_id,
         member.instance_id,
@@ -97,8 +115,8 @@ def _task_member(group: StreamsGroup, member: StreamsMember) -> TaskMember:
         dict(member.client_tags),
         group.targets.get(member.member_id, NO_TASKS),
         member.assigned.without_epochs(),
-        group.offsets.get(member.member_id, NO_OFFSETS),
-        group.end_offsets.get(member.member_id, NO_OFFSETS),
+        offsets,
+        end_offsets,
     )
 
 

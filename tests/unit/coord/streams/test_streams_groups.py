@@ -112,7 +112,7 @@ def test_members_hear_the_partitions_behind_all_endpoints_when_these_have_change
 
 
 def test_standby_tasks_are_told_at_their_endpoint_apart() -> None:
-    house = StreamsHouse({"t": 2, "log": 2}, group_streams_num_standby_replicas=1)
+    house = StreamsHouse({"t": 2, "log": 2}, group_streams_num_standby_replicas=1, group_streams_num_warmup_replicas=0)
     house.join(sent=STATEFUL, user_endpoint=Sent.Endpoint(host="a", port=1))
     house.join("bea", STATEFUL, user_endpoint=Sent.Endpoint(host="b", port=2))
     house.live("ada", owns={"0": [0, 1]})
@@ -341,7 +341,7 @@ def test_a_consumer_group_and_a_streams_group_do_not_replace_each_other() -> Non
 
 
 def test_a_group_is_what_it_was_after_a_restart() -> None:
-    house = StreamsHouse({"t": 4, "log": 4}, group_streams_num_standby_replicas=1)
+    house = StreamsHouse({"t": 4, "log": 4}, group_streams_num_standby_replicas=1, group_streams_num_warmup_replicas=0)
     house.join(sent=STATEFUL, instance_id="i")
     house.join("bea", STATEFUL, rack_id="r")
     house.live("ada", owns={"0": [0, 1, 2, 3]})

@@ -1,0 +1,80 @@
+"""Warm-up tasks of streams groups: state is restored where a task will run, and the task moves once it has caught up."""
+
+from __future__ import annotations
+
+from ottla.coord.streams.states import StreamsGroupState
+from tests.support.streams_house import Sent, StreamsHouse, source, tasks, topology
+
+STATEFUL = topology(source(state_changelog_topics=[Sent.TopicInfo(name="log")]))
+LAG = 10_000
+
+
+def offset(partition: int, at: int) -> list[Sent.TaskOffset]:
+    return [Sent.TaskOffset(subtopology_id="0", partition=partition, offset=at)]
+
+
+def warming() -> StreamsHouse:
+    """A group whose second member warms a task up that the first one runs."""
+    house = StreamsHouse({"t": 2, "log": 2})
+    house.join(sent=STATEFUL)
+    told = house.join("bea", STATEFUL)
+    assert tasks(told) == ({}, {}, {"0": [1]})
+    assert (told.acceptable_recovery_lag, told.task_offset_interval_ms) == (LAG, 60_000)
+    house.live("ada", owns={"0": [0, 1]})
+    assert house.group.members["ada"].assigned.active["0"].keys() == {0, 1}
+    return house
+
+
+def test_a_task_with_state_stays_where_it_runs_until_its_warm_up_task_has_caught_up() -> None:
+    house = warming()
+    epoch = house.group.epoch
+    house.live("bea", task_offsets=offset(1, 5), task_end_offsets=offset(1, LAG + 6))
+    assert house.group.epoch == epoch, "one record too many is missing"
+    house.live("bea", task_offsets=offset(1, 6))
+    assert house.group.epoch == epoch + 1
+    assert tasks(house.live("ada", owns={"0": [0, 1]}))[0] == {"0": [0]}
+    house.live("ada", owns={"0": [0]})
+    for _ in range(3):
+        told = house.live("bea", active_tasks=[], standby_tasks=[], warmup_tasks=[])
+    assert tasks(told)[0] == {"0": [1]}
+    assert house.group.state.value == "Stable"
+    assert not any(member.assigned.warmup for member in house.group.members.values())
+
+
+def test_a_task_moves_at_once_if_warm_up_tasks_are_off_or_a_member_does_not_know_them() -> None:
+    house = StreamsHouse({"t": 2, "log": 2})
+    house.of_group = {"streams.num.warmup.replicas": 0}
+    house.join(sent=STATEFUL)
+    house.join("bea", STATEFUL)
+    assert tasks(house.live("ada", owns={"0": [0, 1]}))[0] == {"0": [0]}
+    house = StreamsHouse({"t": 2, "log": 2})
+    house.version = 0
+    house.join(sent=STATEFUL)
+    house.version = 1
+    house.join("bea", STATEFUL)
+    assert tasks(house.live("ada", owns={"0": [0, 1]}))[0] == {"0": [0]}
+
+
+def test_a_warm_up_task_goes_on_after_a_restart_and_ends_when_it_is_reported_anew() -> None:
+    house = warming()
+    epoch = house.group.epoch
+    house.restart()
+    assert house.group.epoch == epoch + 1, "the assignment of the moment is lost, and must be made again"
+    assert house.group.members["bea"].assigned.warmup == {"0": {1}}
+    house.live("ada", owns={"0": [0, 1]})
+    house.live("bea", task_offsets=offset(1, 5), task_end_offsets=offset(1, 5))
+    house.live("ada", owns={"0": [0, 1]})
+    house.live("ada", owns={"0": [0]})
+    for _ in range(3):
+        house.live("bea", active_tasks=[], standby_tasks=[], warmup_tasks=[])
+    assert house.group.members["bea"].assigned.active["0"].keys() == {1}
+    assert house.group.state is StreamsGroupState.STABLE
+
+
+def test_the_owner_of_a_task_that_leaves_gives_it_to_the_member_that_warms_it_up() -> None:
+    house = warming()
+    house.leave("ada")
+    house.live("bea")
+    for _ in range(2):
+        told = house.live("bea", active_tasks=[], standby_tasks=[], warmup_tasks=[])
+    assert tasks(told) == ({"0": [0, 1]}, {}, {})
