@@ -256,4 +256,9 @@ def member_ids(machine: GroupMachine, group_ids: Iterable[str]) -> list[str]:
 def restless(machine: GroupMachine) -> list[str]:
     """List the groups that have members and are about to change."""
     groups = [group for kind in machine.kinds for group in kind.groups.values()]
-    return [group.group_id for group in groups if group.state.value not in QUIET]
+    return [group.group_id for group in groups if group.state.value not in QUIET or _warms_up(group)]
+
+
+def _warms_up(group: object) -> bool:
+    """Whether tasks of a streams group are about to move."""
+    return isinstance(group, StreamsGroup) and any(member.assigned.warmup for member in group.members.values())
