@@ -139,8 +139,9 @@ class SimStreamsMember(SimMember):
         body = Heartbeat(group_id=self.group_id, member_id=self.member_id, member_epoch=self._epoch, instance_id=self.instance_id)
         if self._epoch == 0:
             body.topology = self._topology.message()
-            body.rebalance_timeout_ms = self._rebalance_timeout_ms
             body.process_id = self._process_id
+        if self._told is None:
+            body.rebalance_timeout_ms = self._rebalance_timeout_ms
         if self._epoch == 0 or owned != self._told:
             body.active_tasks, body.standby_tasks, body.warmup_tasks = map(_listed, owned)
 

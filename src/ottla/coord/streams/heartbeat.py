@@ -62,8 +62,8 @@ from ottla.wire.errors import (
 
 log = logging.getLogger("ottla.coord")
 
-CONFIRMED_BEATS: Final = 3
-"""The number of heartbeats within which a member reports the tasks that it was told. Otherwise it is told them again, once."""
+UNCONFIRMED_MS: Final = 10_000
+"""The time in ms within which a member reports the tasks that it was told. Otherwise it is told them again, once."""
 
 TaskAsk = Input[StreamsGroupHeartbeatRequest]
 
@@ -202,24 +202,26 @@ def _crowd_error(draft: StreamsDraft, member: StreamsMember, updated: StreamsMem
     return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
 
 
-def _has_news(draft: StreamsDraft, settled: StreamsMember, owned: TaskSets | None, *, is_changed: bool) -> bool:
+def _has_news(
+    draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, settled: StreamsMember, owned: TaskSets | None, *, is_changed: bool
+) -> bool:
     """Return whether the reply tells the member its tasks: after a change, and again if the member perhaps missed a reply.
 
-    A member reports the tasks that it has after each change. One that reports others, or nothing for long, has missed a reply: a
-    delayed request can have got it in place of a later one.
+    After a failure, a member sends all fields, and reports the tasks that it has. One that does not report what it was told for
+    long has missed a reply, too: a delayed request can have got it in place of a later one.
     """
     group, member_id = draft.group, settled.member_id
-    is_wrong = owned is not None and owned != settled.assigned.without_epochs()
-    if is_changed or is_wrong:
+    has_all = owned is not None and owned == settled.assigned.without_epochs()
+    if is_changed or (body.rebalance_timeout_ms != -1 and owned is not None and not has_all):
         draft.store(TasksTold(group.group_id, member_id, draft.now.mono_ms))
         return True
     told_ms = group.told.get(member_id)
     if told_ms is None:
         return False
-    is_late = owned is None and draft.now.mono_ms - told_ms >= CONFIRMED_BEATS * draft.setting("heartbeat.interval.ms")
-    if owned is not None or is_late:
+    is_late = draft.now.mono_ms - told_ms >= UNCONFIRMED_MS
+    if has_all or is_late:
         draft.store(TasksConfirmed(group.group_id, member_id))
-    return is_late
+    return is_late and not has_all
 
 
 def _note_stale_topology(draft: StreamsDraft, member: StreamsMember) -> None:
@@ -344,7 +346,7 @@ def _finish(
         log.info("group %s: member %s requests a shutdown of the application", group.group_id, settled.member_id)
         draft.store(ShutdownRequested(group.group_id, settled.member_id))
     is_changed = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
-    has_news = _has_news(draft, settled, owned, is_changed=is_changed)
+    has_news = _has_news(draft, body, settled, owned, is_changed=is_changed)
     endpoint_epoch = group.endpoint_epoch + (1 if is_changed and settled.user_endpoint is not None else 0)
     if endpoint_epoch != group.endpoint_epoch and group.members:
         draft.store(EndpointsChanged(group.group_id))

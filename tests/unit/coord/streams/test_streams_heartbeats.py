@@ -142,6 +142,23 @@ def test_the_epoch_before_is_accepted_from_a_member_that_owns_no_more_than_it_ha
     assert house.live("ada", epoch=2, owns={"0": [0]}).error_code == NONE
 
 
+def test_a_member_that_missed_a_reply_is_told_its_tasks_again() -> None:
+    house = StreamsHouse()
+    house.join()
+    assert house.live(owns={}).active_tasks is None
+    assert tasks(house.live(owns={}, rebalance_timeout_ms=60_000))[0] == {"0": [0, 1]}
+    house.wait(9_999)
+    assert house.live().active_tasks is None
+    house.wait(1)
+    assert tasks(house.live())[0] == {"0": [0, 1]}
+    house.wait(20_000)
+    assert house.live().active_tasks is None, "once more is enough"
+    house.live(owns={"0": [0, 1]})
+    house.restart()
+    house.wait(10_000)
+    assert tasks(house.live())[0] == {"0": [0, 1]}, "a restart has forgotten what was confirmed"
+
+
 def test_a_member_that_joins_again_keeps_its_tasks_and_hears_them() -> None:
     house = StreamsHouse()
     house.join()
