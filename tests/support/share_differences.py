@@ -19,6 +19,9 @@ _REVERSED = "Kafka stores a batch that ends before it begins, and its coordinato
 
 UNKNOWN_IDS = "an unknown topic id is the error of its partition; Apache Kafka 4.3 fails the whole request by an exception"
 TWICE = "a partition that is named twice is fetched once; Apache Kafka 4.3 fails the whole request by an exception"
+UNKNOWN_MODES = (
+    "an unknown acquire mode is an invalid request; Apache Kafka 4.3 fails by an exception after it has begun the session"
+)
 NO_EMPTY_RANGE = "batches of less than one record are batches of the log; Apache Kafka 4.3 adds a range that ends before it begins"
 
 
@@ -55,6 +58,8 @@ _FETCHES: Mapping[str, tuple[str, Change]] = {
         _with(responses=[{"topic_id": "known", "partitions": [_ALL_KNOWN, _NO_PARTITION]}, _UNKNOWN]),
     ),
     "places: a partition twice": (TWICE, _with(responses=[{"topic_id": "known", "partitions": [_ALL_KNOWN]}])),
+    "limits: acquire mode 2": (UNKNOWN_MODES, lambda seen: {"error_code": "INVALID_REQUEST"}),
+    "limits: acquire mode -1": (UNKNOWN_MODES, lambda seen: {"error_code": "INVALID_REQUEST"}),
     "limits: batches of 0": (NO_EMPTY_RANGE, _without_empty_range),
     "limits: batches of -1": (NO_EMPTY_RANGE, _without_empty_range),
     "acquired: ShareFetch, unknown topic": (

@@ -36,7 +36,7 @@ from ottla.broker.share.acknowledgements import RENEW_FROM, AcknowledgingMember,
 from ottla.ports import Now, Steps
 from ottla.share.sessions import FINAL_EPOCH, FIRST_EPOCH, PlaceKey, ShareSession
 from ottla.wire.api.share_fetch import ShareFetchRequest, ShareFetchResponse
-from ottla.wire.errors import ERRORS, INVALID_REQUEST, SHARE_SESSION_LIMIT_REACHED, UNKNOWN_SERVER_ERROR
+from ottla.wire.errors import ERRORS, INVALID_REQUEST, SHARE_SESSION_LIMIT_REACHED
 
 ACQUIRE_MODES: Final = (0, RECORD_LIMIT)
 NO_SUCH_MODE: Final = "The acquire mode is neither batch_optimized nor record_limit."
@@ -57,7 +57,7 @@ def share_fetch(request: Request[ShareFetchRequest], context: ShareContext) -> S
     body = request.body
     fault = request_fault(context, body.group_id, body.member_id) or _renewal_fault(request)
     if fault is None and body.share_acquire_mode not in ACQUIRE_MODES:
-        fault = UNKNOWN_SERVER_ERROR, NO_SUCH_MODE
+        fault = INVALID_REQUEST, NO_SUCH_MODE
     if fault is not None:
         return _refuse(*fault)
     named = batches_by_partition(body.topics)

@@ -14,7 +14,6 @@ from ottla.wire.errors import (
     NONE,
     SHARE_SESSION_LIMIT_REACHED,
     TOPIC_AUTHORIZATION_FAILED,
-    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_ID,
     UNSUPPORTED_VERSION,
 )
@@ -130,7 +129,7 @@ def test_share_groups_can_be_switched_off() -> None:
 def test_an_unknown_acquire_mode_changes_nothing() -> None:
     machine = Machine()
     create(machine, "t")
-    assert machine.ask(SHARE_FETCH, 2, PlayedMember(machine).fetch_request(share_acquire_mode=2)).error_code == UNKNOWN_SERVER_ERROR
+    assert machine.ask(SHARE_FETCH, 2, PlayedMember(machine).fetch_request(share_acquire_mode=2)).error_code == INVALID_REQUEST
     assert not len(machine.broker.share_sessions)
 
 
