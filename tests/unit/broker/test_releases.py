@@ -237,7 +237,7 @@ def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
     body = ApiVersionsRequest(client_software_name="lib", client_software_version="1.0")
     answer = machine.ask(API_VERSIONS, version, body)
     told = answer.supported_features, answer.finalized_features
-    levels = {"group.version": 1, "transaction.version": 2, "share.version": 1}
+    levels = {"group.version": 1, "transaction.version": 2, "share.version": 1, "streams.version": 1}
     assert all((each.min_version, each.max_version) == (0, levels.get(each.name, 0)) for each in told[0])
     assert all((each.min_version_level, each.max_version_level) == (levels[each.name],) * 2 for each in told[1])
     return {each.name for each in told[0]}, {each.name for each in told[1]}, answer.finalized_features_epoch
@@ -246,8 +246,8 @@ def features(machine: Machine, version: int) -> tuple[set[str], set[str], int]:
 def test_new_protocols_and_epochs_of_transactions_are_features_where_they_were() -> None:
     off = {"kraft.version", "eligible.leader.replicas.version"}
     on_in_4_0 = {"group.version", "transaction.version"}
-    on = on_in_4_0 | {"share.version"}
-    today = on | off | {"streams.version"}
+    on = on_in_4_0 | {"share.version", "streams.version"}
+    today = on | off
     assert features(machine_of("3.9"), 4) == (set(), set(), -1)
     for machine, supported, levels in (
         (Machine(), today, on),

@@ -55,7 +55,12 @@ def test_what_one_broker_cannot_serve_nobody_is_offered() -> None:
     cluster.join(3)
     cluster.settle()
     offered = cluster.ask(cluster.controller.controller.served_by_all(OFFERED))
-    assert {name: feature.highest for name, feature in offered.items()} == {"group.version": 0, "transaction.version": 1}
+    assert {name: feature.highest for name, feature in offered.items()} == {
+        "group.version": 0,
+        "transaction.version": 1,
+        "share.version": 0,
+        "streams.version": 0,
+    }
 
 
 def test_a_broker_that_does_not_serve_what_is_finalized_is_passed_over_until_it_does(caplog: pytest.LogCaptureFixture) -> None:
@@ -69,8 +74,8 @@ def test_a_broker_that_does_not_serve_what_is_finalized_is_passed_over_until_it_
     cluster.settle()
     assert known(cluster) == {1, 2, 4}
     assert [record.message for record in caplog.records if "passed over" in record.message] == [
-        "broker 3 is passed over: it does not serve what the cluster has finalized (group.version=1, transaction.version=2); start "
-        "a newer release there, or lower these with `ottla features downgrade`"
+        "broker 3 is passed over: it does not serve what the cluster has finalized (group.version=1, transaction.version=2, "
+        "share.version=1, streams.version=1); start a newer release there, or lower these with `ottla features downgrade`"
     ]
     cluster.nodes[3].leave()
     del cluster.features[3]
