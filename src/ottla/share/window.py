@@ -55,11 +55,6 @@ class InFlightWindow:
         """Return the first offset with a cell, which is after `start_offset` if the log starts between two batches."""
         return self._firsts[0] if self._firsts else self.end_offset
 
-    @property
-    def run_count(self) -> int:
-        """Return the number of runs."""
-        return len(self._firsts)
-
     def runs(self, first_offset: int, last_offset: int) -> Iterator[InFlightRun]:
         """Yield the runs between two offsets, cut at both."""
         firsts, cells, count = self._firsts, self._cells, len(self._firsts)
