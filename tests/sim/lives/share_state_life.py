@@ -24,7 +24,7 @@ from ottla.coord.share_state.inputs import (
 )
 from ottla.wire.api.create_topics import CreateTopicsRequest
 from ottla.wire.api.delete_topics import DeleteTopicsRequest
-from ottla.wire.errors import NONE
+from ottla.wire.errors import NONE, TOPIC_ALREADY_EXISTS
 from tests.sim.lives.share_state_ledger import Asked, ShareStateLedger
 from tests.support.machine import Machine
 
@@ -233,7 +233,13 @@ class ShareStateLife:
 
     def _create(self, name: str) -> None:
         topic = CreateTopicsRequest.CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1)
-        response = self.machine.ask(19, 7, CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+        for _ in range(100):
+            response = self.machine.ask(19, 7, CreateTopicsRequest(topics=[topic], timeout_ms=1_000))
+            if response.topics[0].error_code != TOPIC_ALREADY_EXISTS:
+                break
+            if self.is_harmed:  # nothing is deleted after the sync of a directory has failed
+                self._restart_after_failure()
+            self.machine.pass_time(100)  # a deletion that was interrupted goes on
         assert response.topics[0].error_code == NONE, f"{name} was not created: {response.topics[0]}"
         self.topic_ids[name] = response.topics[0].topic_id
 
