@@ -30,7 +30,7 @@ def acquire(window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords, 
     if max_records <= 0:
         return NO_OUTCOME
     draft = _AcquireDraft(window, limits, asked, last_offset, max_records)
-    draft.take_fetched()
+    draft.acquire_fetched()
     return draft.finish(now_ms)
 
 
@@ -65,7 +65,7 @@ class _AcquireDraft:
         self.growth: WindowGrowth | None = None
         self.remainder: CellChange | None = None
 
-    def take_fetched(self) -> None:
+    def acquire_fetched(self) -> None:
         """Acquire from the in-flight batches that were fetched again, then new records after the window."""
         window = self.window
         base = self.asked.batches[0][0]
@@ -73,10 +73,10 @@ class _AcquireDraft:
         while self.room > 0 and offset is not None:
             offset = window.acquirable_from(offset, self.last_offset) if window else None
             if offset is not None:
-                offset = self._take_from_batch(offset)
+                offset = self._acquire_from_batch(offset)
         if self.room > 0 and (not window or window.end_offset < self.last_offset):
             after = window.end_offset + 1 if window else window.end_offset
-            self._take_new(max(base, after), self.last_offset, self.room, is_growth=True)
+            self._acquire_new(max(base, after), self.last_offset, self.room, is_growth=True)
 
     def finish(self, now_ms: int) -> ShareOutcome:
         """Return the outcome: stale and aborted records are archived, all others are locked."""
@@ -100,24 +100,24 @@ class _AcquireDraft:
         outcome = ShareOutcome(acquired=tuple(acquired), changes=changes, growth=self.growth, bounds=self.bounds)
         return outcome._replace(trims=True, wakes=True) if has_archived else outcome
 
-    def _take_from_batch(self, offset: int) -> int | None:
+    def _acquire_from_batch(self, offset: int) -> int | None:
         """Acquire from the in-flight batch that contains the offset. Returns where to go on; None if nothing more is acquired."""
         first, last = self.window.batch_of(offset)
         runs = [run for run in self.window.runs(offset, min(last, self.last_offset)) if run.cell.is_acquirable]
         if runs[0].cell is UNREAD or runs[0].cell == UNREAD:
             for run in runs:
-                self.room -= self._take_new(run.first_offset, run.last_offset, self.room)
+                self.room -= self._acquire_new(run.first_offset, run.last_offset, self.room)
             return last + 1
         is_throttled = max(run.cell.delivery_count for run in runs) >= self.throttle_limit
         if is_throttled and self.ranges:
             self.room = 0
             return None
-        self.room -= self._take_again(runs, last - first + 1)
+        self.room -= self._acquire_again(runs, last - first + 1)
         if is_throttled:
             self.room = 0
         return last + 1
 
-    def _take_again(self, runs: Sequence[InFlightRun], batch_count: int) -> int:
+    def _acquire_again(self, runs: Sequence[InFlightRun], batch_count: int) -> int:
         """Acquire records of one in-flight batch again. Returns how many."""
         taken, isolates, has_throttled = 0, self.limit > MIN_THROTTLED_DELIVERIES, False
         allowed = self.room if self.asked.is_record_limited else batch_count
@@ -137,7 +137,7 @@ class _AcquireDraft:
                 break
         return taken
 
-    def _take_new(self, first: int, last: int, max_records: int, *, is_growth: bool = False) -> int:
+    def _acquire_new(self, first: int, last: int, max_records: int, *, is_growth: bool = False) -> int:
         """Acquire records for the first time, as one in-flight batch or as batches of at least the asked size. Returns how many."""
         if max_records <= 0:
             return 0
@@ -147,7 +147,7 @@ class _AcquireDraft:
         if is_growth:
             self.growth = WindowGrowth(first, last)
         if self.asked.is_record_limited:
-            return self._take_limited(first, last, max_records)
+            return self._acquire_limited(first, last, max_records)
         begin = first
         self.bounds.append(first)
         for bound in self._batch_starts(first, last):
@@ -159,7 +159,7 @@ class _AcquireDraft:
             self.bounds.append(last + 1)
         return last - first + 1
 
-    def _take_limited(self, first: int, last: int, max_records: int) -> int:
+    def _acquire_limited(self, first: int, last: int, max_records: int) -> int:
         """Acquire no more than so many new records. The rest of their batch joins the window as available records."""
         taken = min(last - first + 1, max_records)
         self.ranges.append(AcquiredRange(first, first + taken - 1, 1))

@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, ARCHIVED, ARCHIVING, AVAILABLE, UNREAD, free_cell
 from ottla.share.outcome import StateBatch, StateRead
-from ottla.share.release import give_up
+from ottla.share.release import abandon
 from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 from ottla.wire.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -69,7 +69,7 @@ def state_batches(changes: Iterable[CellChange]) -> tuple[StateBatch, ...]:
 
 def commit(window: InFlightWindow, ranges: Sequence[StateBatch], token: int) -> Iterator[CellChange]:
     """Yield the changes after a write succeeded: its records have their new states for good."""
-    for first, last, cell in _written(window, ranges):
+    for first, last, cell in _runs_of_write(window, ranges):
         if cell.token == token:
             yield CellChange(first, last, free_cell(cell.state, cell.delivery_count))
 
@@ -78,13 +78,13 @@ def roll_back(
     window: InFlightWindow, ranges: Sequence[StateBatch], token: int, delivery_count_limit: int, now_ms: int
 ) -> Iterator[CellChange]:
     """Yield the changes after a write failed: its records are held as before, unless their lock has ended meanwhile."""
-    for first, last, cell in _written(window, ranges):
+    for first, last, cell in _runs_of_write(window, ranges):
         if cell.token == token and cell.previous is not None:
             held = cell.previous
-            yield CellChange(first, last, held if held.deadline_ms > now_ms else give_up(held, delivery_count_limit))
+            yield CellChange(first, last, held if held.deadline_ms > now_ms else abandon(held, delivery_count_limit))
 
 
-def _written(window: InFlightWindow, ranges: Sequence[StateBatch]) -> Iterable[InFlightRun]:
+def _runs_of_write(window: InFlightWindow, ranges: Sequence[StateBatch]) -> Iterable[InFlightRun]:
     """Return the runs from the first range of a write to its last: those between them have other tokens."""
     return window.runs(max(ranges[0].first_offset, window.start_offset), ranges[-1].last_offset) if ranges else ()
 

@@ -12,7 +12,7 @@ def release_member(window: InFlightWindow, member_id: str, delivery_count_limit:
     """Return the changes that release all records of a member, as if the member released each of them."""
     return [
         CellChange(
-            first, last, give_up(cell, delivery_count_limit)._replace(deadline_ms=cell.deadline_ms, token=token, previous=cell)
+            first, last, abandon(cell, delivery_count_limit)._replace(deadline_ms=cell.deadline_ms, token=token, previous=cell)
         )
         for first, last, cell in window.all_runs()
         if cell.state == ACQUIRED and cell.member_id == member_id
@@ -31,12 +31,12 @@ def expire(window: InFlightWindow, due: Iterable[tuple[int, int]], delivery_coun
             continue
         for first, last, cell in window.runs(max(first_offset, position), last_offset):
             if cell.state == ACQUIRED and cell.deadline_ms <= now_ms:
-                changes.append(CellChange(first, last, give_up(cell, delivery_count_limit)))
+                changes.append(CellChange(first, last, abandon(cell, delivery_count_limit)))
         position = last_offset + 1
     return changes
 
 
-def give_up(cell: Cell, delivery_count_limit: int) -> Cell:
+def abandon(cell: Cell, delivery_count_limit: int) -> Cell:
     """Return the cell after the delivery failed: available, or archived if it was the last attempt."""
     state = AVAILABLE if cell.delivery_count < delivery_count_limit else ARCHIVED
     return free_cell(state, cell.delivery_count)

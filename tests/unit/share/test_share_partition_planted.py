@@ -69,7 +69,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "takes a rejection for a release": (acknowledge, "_STATES", {0: ARCHIVED, 1: 2, 2: AVAILABLE, 3: AVAILABLE}),
     "releases beyond the limit": (acknowledge, "_change", release_forever),
     "accepts one record twice in a request": (acknowledge, "_claim", lambda claimed, first, last: True),
-    "expires beyond the limit": (release, "give_up", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
+    "expires beyond the limit": (release, "abandon", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
     "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms, most: []),
     "does not count deliveries to closed sessions": (partition, "release_member", count_nothing),
     "restores a lock that has ended": (partition, "roll_back", restore_expired),
