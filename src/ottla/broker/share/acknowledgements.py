@@ -97,6 +97,8 @@ class RecordAcknowledgements:
             return
         self._has_ranges = True
         led = self._rooms.get(member.group_id, topic_id, index)
+        if led is not None and led.failure is not None:
+            led = None  # nothing was delivered from it
         error_code = self._rooms.absent_error(self._name_of(topic_id) or "", index) if led is None else led.partition.leader_error()
         if led is None or error_code:
             self._record(key, error_code, None)
