@@ -27,7 +27,7 @@ FILE = Offsets._file
 COMMIT_ERROR = StreamsGroup.commit_error
 CURRENT_RECORD = draft.current_record
 RESPONSE = response.response_to
-ASSIGNED = target._assigned
+ASSIGNED = target._assign
 APPLY = streams._APPLY
 REMOVE = TaskHolders.remove
 
@@ -46,10 +46,10 @@ def forget_what_must_be_revoked(group_id: str, member: Any) -> Any:
     return CURRENT_RECORD(group_id, member)._replace(revoking=NOTHING_HELD)
 
 
-def tell_tasks_once(drafted: Any, body: Any, settled: Any, configured: Any, *, has_news: bool, endpoint_epoch: int) -> Any:
+def tell_tasks_once(drafted: Any, body: Any, settled: Any, configured: Any, *, includes_tasks: bool, endpoint_epoch: int) -> Any:
     known = drafted.group.members.get(settled.member_id)
     is_changed = not body.member_epoch or known is None or known.assigned != settled.assigned
-    return RESPONSE(drafted, body, settled, configured, has_news=is_changed, endpoint_epoch=endpoint_epoch)
+    return RESPONSE(drafted, body, settled, configured, includes_tasks=is_changed, endpoint_epoch=endpoint_epoch)
 
 
 def leave_one_out(*inputs: Any) -> Any:
@@ -94,8 +94,8 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any] | dict[type, Any]
     "loses some commits": ("commits stay", Offsets, "_file", file_most),
     "ends no session": ("soon settled", leave, "timed_out", lambda draft, key: None),
     "forgets sessions at a restart": ("soon settled", StreamsGroups, "recall", lambda kind, now: []),
-    "leaves tasks out": ("soon settled", target, "_assigned", leave_one_out),
-    "assigns a task to all": ("soon settled", target, "_assigned", assign_to_two),
+    "leaves tasks out": ("soon settled", target, "_assign", leave_one_out),
+    "assigns a task to all": ("soon settled", target, "_assign", assign_to_two),
     "tells tasks once": ("both agree", heartbeat, "response_to", tell_tasks_once),
     "raises no epoch": ("epochs rise", streams, "_APPLY", {**APPLY, StreamsEpochStored: keep_the_epoch}),
     "never releases a task": ("soon settled", TaskHolders, "remove", lambda holders, member_id, tasks: None),

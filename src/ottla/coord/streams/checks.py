@@ -33,7 +33,7 @@ _BLANKS = "".join(map(chr, range(33)))
 
 def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal | None:
     """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
-    unsupported = _unsupported(body, version)
+    unsupported = _unsupported_part(body, version)
     if unsupported is not None:
         return _invalid(unsupported)
     for name, text in (
@@ -47,7 +47,7 @@ def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal |
     return _epoch_error(body) or _lists_error(body)
 
 
-def _unsupported(body: StreamsGroupHeartbeatRequest, version: int) -> str | None:
+def _unsupported_part(body: StreamsGroupHeartbeatRequest, version: int) -> str | None:
     """Return a sentence about the first thing that no group, or no member of this version, can use yet; None otherwise."""
     if version < WARMUPS_FROM:
         if body.instance_id is not None:

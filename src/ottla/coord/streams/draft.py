@@ -60,7 +60,7 @@ class StreamsDraft:
     def cancel(self, key: TimerKey) -> None:
         self._timers[key] = None
 
-    def setting(self, name: str) -> int:
+    def setting_of_group(self, name: str) -> int:
         """Return the value of the setting `streams.NAME` that applies to this group."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
@@ -73,14 +73,14 @@ class StreamsDraft:
     def configs(self) -> AssignmentConfigs:
         """Return the settings of the assignor that apply to this group."""
         return AssignmentConfigs(
-            num_standby_replicas=self.setting("num.standby.replicas"),
-            num_warmup_replicas=self.setting("num.warmup.replicas"),
-            acceptable_recovery_lag=self.setting("acceptable.recovery.lag"),
+            num_standby_replicas=self.setting_of_group("num.standby.replicas"),
+            num_warmup_replicas=self.setting_of_group("num.warmup.replicas"),
+            acceptable_recovery_lag=self.setting_of_group("acceptable.recovery.lag"),
         )
 
     def expect(self, member: StreamsMember) -> None:
         """Restart a member's session timeout."""
-        self.after(SessionKey(self.group_id, member.member_id), self.setting("session.timeout.ms"))
+        self.after(SessionKey(self.group_id, member.member_id), self.setting_of_group("session.timeout.ms"))
 
     def forget(self, member: StreamsMember) -> None:
         """Cancel all deadlines of a member."""
@@ -97,7 +97,7 @@ def stored_configs(configs: AssignmentConfigs) -> tuple[tuple[str, str], ...]:
     return ((NUM_STANDBY_REPLICAS, str(configs.num_standby_replicas)),)
 
 
-def bumped(group: StreamsGroup) -> StreamsEpochStored:
+def next_epoch_record(group: StreamsGroup) -> StreamsEpochStored:
     """Return the record of the group's next epoch, with everything else as before."""
     return StreamsEpochStored(group.group_id, group.epoch + 1, group.metadata_hash, group.validated_topology_epoch, group.configs)
 

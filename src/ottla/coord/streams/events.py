@@ -76,8 +76,8 @@ class TasksRefined(NamedTuple):
     assigned: Mapping[str, TaskSets]
 
 
-class TasksTold(NamedTuple):
-    """A member was told its tasks at this monotonic time in ms, and has not reported yet that it has them."""
+class TasksSent(NamedTuple):
+    """A reply sent a member its tasks at this monotonic time in ms. The member has not reported these tasks yet."""
 
     group_id: str
     member_id: str
@@ -85,7 +85,7 @@ class TasksTold(NamedTuple):
 
 
 class TasksConfirmed(NamedTuple):
-    """A member has reported the tasks that it was told, or was told them again."""
+    """A member has reported the tasks that a reply sent it, or a second reply sent them."""
 
     group_id: str
     member_id: str
@@ -102,6 +102,6 @@ StreamsEvent = (
     | TaskOffsetsReported
     | WarmupsSupported
     | TasksRefined
-    | TasksTold
+    | TasksSent
     | TasksConfirmed
 )

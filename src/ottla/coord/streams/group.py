@@ -41,7 +41,7 @@ from ottla.coord.streams.events import (
     TaskOffsetsReported,
     TasksConfirmed,
     TasksRefined,
-    TasksTold,
+    TasksSent,
     TopologyConfigured,
     WarmupsSupported,
 )
@@ -100,7 +100,7 @@ class StreamsGroup:
     These are volatile: `configured` is the topology with its tasks, and `stale` says that its topics have possibly changed since.
     `shutdown_member_id` requested a shutdown of the application. `delayed`: the first assignment waits for members. `assigning` is
     the token of the request that began a long assignment. `offsets` and `end_offsets` are those that members reported. `endpoints`
-    caches the partitions of members at their endpoints. `told` is when members were told tasks that they have not confirmed yet.
+    caches the partitions of members at their endpoints. `unconfirmed` are the times of replies whose tasks were not reported.
     `warmable` are the members that can run warm-up tasks. `refined` is the assignment of the moment while tasks wait for them.
     `weight` is the estimated memory of the members and the topology in bytes.
     """
@@ -131,7 +131,7 @@ class StreamsGroup:
     endpoints: dict[str, EndpointToPartitions] = field(default_factory=dict)
     offsets: dict[str, TaskOffsets] = field(default_factory=dict)
     end_offsets: dict[str, TaskOffsets] = field(default_factory=dict)
-    told: dict[str, int] = field(default_factory=dict)
+    unconfirmed: dict[str, int] = field(default_factory=dict)
     warmable: set[str] = field(default_factory=set)
     refined: Mapping[str, TaskSets] = field(default_factory=dict)
     weight: int = 0
@@ -283,7 +283,7 @@ def _member_forgotten(group: StreamsGroup, event: StreamsMemberForgotten) -> Non
     _forget_instance(group, member)
     group.weight -= member.weight
     _report(group, event.member_id, {}, {})
-    group.told.pop(event.member_id, None)
+    group.unconfirmed.pop(event.member_id, None)
     group.warmable.discard(event.member_id)
     if not group.members:
         group.shutdown_member_id = None
@@ -422,13 +422,13 @@ def _tasks_refined(group: StreamsGroup, event: TasksRefined) -> None:
     group.refined = event.assigned
 
 
-def _tasks_told(group: StreamsGroup, event: TasksTold) -> None:
+def _tasks_sent(group: StreamsGroup, event: TasksSent) -> None:
     if event.member_id in group.members:
-        group.told[event.member_id] = event.mono_ms
+        group.unconfirmed[event.member_id] = event.mono_ms
 
 
 def _tasks_confirmed(group: StreamsGroup, event: TasksConfirmed) -> None:
-    group.told.pop(event.member_id, None)
+    group.unconfirmed.pop(event.member_id, None)
 
 
 def _report(group: StreamsGroup, member_id: str, offsets: TaskOffsets, end_offsets: TaskOffsets) -> None:
@@ -466,7 +466,7 @@ _APPLY: dict[type, Callable[[StreamsGroup, Never], None]] = {
     TaskOffsetsReported: _offsets_reported,
     WarmupsSupported: _warmups_supported,
     TasksRefined: _tasks_refined,
-    TasksTold: _tasks_told,
+    TasksSent: _tasks_sent,
     TasksConfirmed: _tasks_confirmed,
 }
 FOUNDING = frozenset(
@@ -486,7 +486,7 @@ EVENTS = frozenset(
         TaskOffsetsReported,
         WarmupsSupported,
         TasksRefined,
-        TasksTold,
+        TasksSent,
         TasksConfirmed,
     )
 )

@@ -15,8 +15,8 @@ from ottla.coord.streams import group as streams
 from ottla.coord.streams import leave
 from ottla.coord.streams.checks import request_error
 from ottla.coord.streams.describe import DescribedStreamsGroup, describe
-from ottla.coord.streams.draft import StreamsDraft, bumped
-from ottla.coord.streams.events import StreamsEvent, TasksTold
+from ottla.coord.streams.draft import StreamsDraft, next_epoch_record
+from ottla.coord.streams.events import StreamsEvent, TasksSent
 from ottla.coord.streams.group import EVENTS, GROUP_TYPE, StreamsGroup
 from ottla.coord.streams.heartbeat import TaskAsk, heartbeat
 from ottla.coord.streams.records import RECORDS, StreamsEpochForgotten, StreamsStored
@@ -70,11 +70,11 @@ class StreamsGroups:
             draft = StreamsDraft(group, self._context, now)
             for member in group.members.values():
                 draft.expect(member)
-                draft.store(TasksTold(group.group_id, member.member_id, now.mono_ms))
+                draft.store(TasksSent(group.group_id, member.member_id, now.mono_ms))
                 if member.state is StreamsMemberState.UNREVOKED_TASKS:
                     draft.after(RebalanceKey(group.group_id, member.member_id), member.rebalance_timeout_ms)
             if group.has_strayed:
-                draft.store(bumped(group))
+                draft.store(next_epoch_record(group))
             outcomes.append(draft.outcome())
         return outcomes
 

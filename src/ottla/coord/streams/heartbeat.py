@@ -28,7 +28,7 @@ from ottla.coord.streams.events import (
     ShutdownRequested,
     TaskOffsetsReported,
     TasksConfirmed,
-    TasksTold,
+    TasksSent,
     TopologyConfigured,
     WarmupsSupported,
 )
@@ -63,7 +63,7 @@ from ottla.wire.errors import (
 log = logging.getLogger("ottla.coord")
 
 UNCONFIRMED_MS: Final = 10_000
-"""The time in ms within which a member reports the tasks that it was told. Otherwise it is told them again, once."""
+"""The time in ms within which a member reports the tasks that a reply sent it. After it, one more reply sends them."""
 
 TaskAsk = Input[StreamsGroupHeartbeatRequest]
 
@@ -202,23 +202,23 @@ def _crowd_error(draft: StreamsDraft, member: StreamsMember, updated: StreamsMem
     return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
 
 
-def _has_news(
+def _must_include_tasks(
     draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, settled: StreamsMember, owned: TaskSets | None, *, is_changed: bool
 ) -> bool:
-    """Return whether the reply tells the member its tasks: after a change, and again if the member perhaps missed a reply.
+    """Return whether the reply has the member's tasks: after a change, and again if the member perhaps missed a reply.
 
-    After a failure, a member sends all fields, and reports the tasks that it has. One that does not report what it was told for
-    long has missed a reply, too: a delayed request can have got it in place of a later one.
+    After a failure, a member sends all fields, with the tasks that it has. If these are not its tasks, it missed a reply. A member
+    that does not report its tasks for `UNCONFIRMED_MS` missed one, too: an earlier, delayed request can have received it.
     """
     group, member_id = draft.group, settled.member_id
     has_all = owned is not None and owned == settled.assigned.without_epochs()
     if is_changed or (body.rebalance_timeout_ms != -1 and owned is not None and not has_all):
-        draft.store(TasksTold(group.group_id, member_id, draft.now.mono_ms))
+        draft.store(TasksSent(group.group_id, member_id, draft.now.mono_ms))
         return True
-    told_ms = group.told.get(member_id)
-    if told_ms is None:
+    sent_ms = group.unconfirmed.get(member_id)
+    if sent_ms is None:
         return False
-    is_late = draft.now.mono_ms - told_ms >= UNCONFIRMED_MS
+    is_late = draft.now.mono_ms - sent_ms >= UNCONFIRMED_MS
     if has_all or is_late:
         draft.store(TasksConfirmed(group.group_id, member_id))
     return is_late and not has_all
@@ -276,7 +276,7 @@ def _note_offsets(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, membe
     if draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
         return False
     draft.reported[member_id] = TaskOffsetsReported(draft.group_id, member_id, reported, ends)
-    most_lag = draft.setting("acceptable.recovery.lag")
+    most_lag = draft.setting_of_group("acceptable.recovery.lag")
     tasks = ((name, partition) for name, partitions in member.assigned.warmup.items() for partition in partitions)
     return any(task in reported and task in ends and ends[task] - reported[task] <= most_lag for task in tasks)
 
@@ -294,7 +294,7 @@ def _delay(draft: StreamsDraft) -> bool:
     group = draft.group
     if group.delayed or group.members:
         return group.delayed
-    delay_ms = draft.setting("initial.rebalance.delay.ms")
+    delay_ms = draft.setting_of_group("initial.rebalance.delay.ms")
     if delay_ms <= 0:
         return False
     draft.store(DelayBegun(draft.group_id))
@@ -346,7 +346,7 @@ def _finish(
         log.info("group %s: member %s requests a shutdown of the application", group.group_id, settled.member_id)
         draft.store(ShutdownRequested(group.group_id, settled.member_id))
     is_changed = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
-    has_news = _has_news(draft, body, settled, owned, is_changed=is_changed)
+    includes_tasks = _must_include_tasks(draft, body, settled, owned, is_changed=is_changed)
     endpoint_epoch = group.endpoint_epoch + (1 if is_changed and settled.user_endpoint is not None else 0)
     if endpoint_epoch != group.endpoint_epoch and group.members:
         draft.store(EndpointsChanged(group.group_id))
@@ -355,4 +355,4 @@ def _finish(
     requester = group.shutdown_member_id or (settled.member_id if body.shutdown_application else None)
     if requester is not None:
         draft.statuses.append(shutdown(requester))
-    draft.answer(response_to(draft, body, settled, configured, has_news=has_news, endpoint_epoch=endpoint_epoch))
+    draft.answer(response_to(draft, body, settled, configured, includes_tasks=includes_tasks, endpoint_epoch=endpoint_epoch))

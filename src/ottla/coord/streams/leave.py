@@ -9,7 +9,7 @@ from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH
 from ottla.coord.outcome import RebalanceKey, SessionKey
 from ottla.coord.streams.checks import static_error, unknown_member
-from ottla.coord.streams.draft import StreamsDraft, bumped, current_record
+from ottla.coord.streams.draft import StreamsDraft, current_record, next_epoch_record
 from ottla.coord.streams.events import DelayEnded, ShutdownRequested
 from ottla.coord.streams.heartbeat import TaskAsk, remove_member
 from ottla.coord.streams.member import NOTHING_HELD, AssignedTasks, StreamsMember
@@ -68,7 +68,7 @@ def fence(draft: StreamsDraft, member: StreamsMember, reason: str) -> None:
     group = draft.group
     log.info("group %s: %s %s", group.group_id, member.member_id, reason, extra={"cause": "group leave", "most": 3})
     remove_member(draft, member)
-    draft.store(bumped(group))
+    draft.store(next_epoch_record(group))
 
 
 def end_delay(draft: StreamsDraft) -> None:

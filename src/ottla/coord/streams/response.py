@@ -32,22 +32,22 @@ def response_to(
     settled: StreamsMember,
     configured: ConfiguredTopology,
     *,
-    has_news: bool,
+    includes_tasks: bool,
     endpoint_epoch: int,
 ) -> HeartbeatResult:
-    """Return the response. It has the member's tasks with `has_news`, and the endpoints if the member has not seen their epoch."""
+    """Return the response, with tasks if `includes_tasks`, and with the endpoints if the member has not seen their epoch."""
     response = StreamsGroupHeartbeatResponse(
         member_id=settled.member_id,
         member_epoch=settled.epoch,
-        heartbeat_interval_ms=draft.setting("heartbeat.interval.ms"),
+        heartbeat_interval_ms=draft.setting_of_group("heartbeat.interval.ms"),
         status=[StreamsGroupHeartbeatResponse.Status(status_code=each.code, status_detail=each.detail) for each in draft.statuses],
         # A group that was just created has no endpoint epoch yet, as in Kafka.
         endpoint_information_epoch=endpoint_epoch if draft.group.members else 0,
     )
     if draft.version >= WARMUPS_FROM:
-        response.task_offset_interval_ms = draft.setting("task.offset.interval.ms")
-        response.acceptable_recovery_lag = draft.setting("acceptable.recovery.lag")
-    if has_news:
+        response.task_offset_interval_ms = draft.setting_of_group("task.offset.interval.ms")
+        response.acceptable_recovery_lag = draft.setting_of_group("acceptable.recovery.lag")
+    if includes_tasks:
         response.active_tasks = _listed(settled.assigned.active)
         response.standby_tasks = _listed(settled.assigned.standby)
         response.warmup_tasks = _listed(settled.assigned.warmup)

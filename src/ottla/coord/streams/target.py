@@ -82,7 +82,7 @@ def _refine(
 def _is_time(draft: StreamsDraft) -> bool:
     """Return whether the last assignment is old enough to compute another one. Members that join meanwhile share it."""
     made_ms = draft.group.assignment_wall_ms
-    interval_ms = draft.setting("assignment.interval.ms")
+    interval_ms = draft.setting_of_group("assignment.interval.ms")
     # If the time of the last assignment is in the future, the clock was set back after it.
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
@@ -125,7 +125,7 @@ def assign_now(
 ) -> Mapping[str, TaskSets]:
     """Compute an assignment and store what changes. Return the target of each member."""
     known = draft.group.targets
-    found = finish(_assigned(draft.group_id, inputs, configured, draft.configs, epoch))
+    found = finish(_assign(draft.group_id, inputs, configured, draft.configs, epoch))
     for member_id, tasks in found.items():
         if known.get(member_id) != tasks:
             draft.store(StreamsTargetStored(draft.group_id, member_id, tasks))
@@ -180,7 +180,7 @@ def _changes(
 ) -> Pauses[list[StreamsTargetStored]]:
     """Compute an assignment with pauses, and return the targets that differ from `known`."""
     changes = []
-    found = yield from _assigned(group_id, inputs, configured, configs, epoch)
+    found = yield from _assign(group_id, inputs, configured, configs, epoch)
     for count, (member_id, tasks) in enumerate(found.items()):
         if known.get(member_id) != tasks:
             changes.append(StreamsTargetStored(group_id, member_id, tasks))
@@ -189,7 +189,7 @@ def _changes(
     return changes
 
 
-def _assigned(
+def _assign(
     group_id: str,
     inputs: Mapping[str, TaskMember],
     configured: ConfiguredTopology,

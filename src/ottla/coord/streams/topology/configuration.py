@@ -70,22 +70,22 @@ class _Configuration:
         self._enforce_copartitioning()
         self._decide_changelog_counts()
         ordered = sorted(self._subtopologies, key=lambda each: each.subtopology_id)
-        configured = {each.subtopology_id: self._configured(each) for each in ordered}
+        configured = {each.subtopology_id: self._configure(each) for each in ordered}
         missing = self._missing(configured)
         problem = missing_internals(topic.name for topic in missing) if missing else None
         return ConfiguredTopology(self._epoch, configured, missing, problem)
 
-    def _existing(self, name: str) -> int | None:
+    def _existing_count(self, name: str) -> int | None:
         topic = self._topics.topic(name)
         return None if topic is None else topic.shape.partitions
 
     def _count(self, name: str) -> int | None:
         """Return the partition count of a topic that exists, else the count decided for it; None if there is neither."""
-        existing = self._existing(name)
+        existing = self._existing_count(name)
         return self._counts.get(name) if existing is None else existing
 
     def _check_sources(self) -> None:
-        missing = {name for each in self._subtopologies for name in each.source_topics if self._existing(name) is None}
+        missing = {name for each in self._subtopologies for name in each.source_topics if self._existing_count(name) is None}
         if missing:
             raise _Rejected(missing_sources(missing))
 
@@ -122,7 +122,7 @@ class _Configuration:
 
     def _largest_source(self, subtopology: DeclaredSubtopology) -> int:
         """Return the largest known partition count of the topics that a subtopology reads; 0 if none is known."""
-        known = [self._existing(name) or 0 for name in subtopology.source_topics]
+        known = [self._existing_count(name) or 0 for name in subtopology.source_topics]
         known += [self._counts.get(topic.name, 0) for topic in subtopology.repartition_source_topics]
         return max(known, default=0)
 
@@ -173,16 +173,16 @@ class _Configuration:
         names = (*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics))
         return max((self._count(name) or 0 for name in names), default=0)
 
-    def _configured(self, subtopology: DeclaredSubtopology) -> ConfiguredSubtopology:
+    def _configure(self, subtopology: DeclaredSubtopology) -> ConfiguredSubtopology:
         return ConfiguredSubtopology(
             self._task_count(subtopology),
             tuple(sorted(set(subtopology.source_topics))),
             tuple(sorted(set(subtopology.repartition_sink_topics))),
-            self._decided(subtopology.repartition_source_topics),
-            self._decided(subtopology.state_changelog_topics),
+            self._with_counts(subtopology.repartition_source_topics),
+            self._with_counts(subtopology.state_changelog_topics),
         )
 
-    def _decided(self, topics: tuple[InternalTopic, ...]) -> tuple[InternalTopic, ...]:
+    def _with_counts(self, topics: tuple[InternalTopic, ...]) -> tuple[InternalTopic, ...]:
         """Return internal topics in order, with the partition counts that the topology requires."""
         return tuple(topic._replace(partitions=topic.partitions or self._counts[topic.name]) for topic in sorted(topics))
 
@@ -192,11 +192,11 @@ class _Configuration:
         # Repartition topics come first, because the counts of changelog topics follow from theirs.
         wanted |= {topic.name: topic for each in configured.values() for topic in each.state_changelog_topics}
         for name in wanted:
-            existing = self._existing(name)
+            existing = self._existing_count(name)
             if existing is not None and existing != wanted[name].partitions:
                 detail = f"Internal topic {name} has {existing} partitions, but the topology requires {wanted[name].partitions}."
                 raise _Rejected(incorrectly_partitioned(f"{detail} Reset the application, or restore the former topology."))
-        return tuple(wanted[name] for name in sorted(wanted) if self._existing(name) is None)
+        return tuple(wanted[name] for name in sorted(wanted) if self._existing_count(name) is None)
 
 
 def _in_java_order(subtopologies: tuple[DeclaredSubtopology, ...]) -> list[DeclaredSubtopology]:

@@ -76,11 +76,11 @@ def name_fault(names: Iterable[str], internal: Container[str], name_error: Calla
         return f"A topology cannot use the brokers' internal topics: {some_of(prohibited)}."
     invalid = [name for name in names if name_error(name) is not None]
     if invalid:
-        return f"A topology cannot use invalid topic names: {some_of(map(_shortened, invalid))}."
+        return f"A topology cannot use invalid topic names: {some_of(map(_shorten, invalid))}."
     return None
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     return name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}..."
 
 
@@ -98,7 +98,7 @@ def topology_fault(topology: Topology) -> str | None:
         return fault
     twice = _twice(subtopology.subtopology_id for subtopology in topology.subtopologies)
     if twice:
-        return f"Subtopology {some_of(map(_shortened, twice))} appears more than once."
+        return f"Subtopology {some_of(map(_shorten, twice))} appears more than once."
     return next((fault for subtopology in topology.subtopologies if (fault := _fault(subtopology)) is not None), None)
 
 
@@ -122,7 +122,7 @@ def _topic_count(subtopology: DeclaredSubtopology) -> int:
 
 
 def _fault(subtopology: DeclaredSubtopology) -> str | None:
-    name = _shortened(subtopology.subtopology_id)
+    name = _shorten(subtopology.subtopology_id)
     for topic in subtopology.state_changelog_topics:
         if topic.partitions:
             return f"Changelog topic {topic.name} has {topic.partitions} partitions: the count must be 0, for it is derived."
@@ -131,7 +131,7 @@ def _fault(subtopology: DeclaredSubtopology) -> str | None:
             return f"Topic {topic.name} of subtopology {name} has a negative partition count or replication factor."
         twice = _twice(key for key, _ in topic.configs)
         if twice:
-            return f"Topic {topic.name} of subtopology {name} has the config {some_of(map(_shortened, twice))} more than once."
+            return f"Topic {topic.name} of subtopology {name} has the config {some_of(map(_shorten, twice))} more than once."
     for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
         twice = _twice(topic.name for topic in topics)
         if twice:
