@@ -156,6 +156,18 @@ def test_modules_are_imported_one_by_one_with_pauses_and_what_is_missing_is_left
     assert steps.advance(1000) == ["nowhere.too"]
 
 
+def test_a_module_that_python_cannot_parse_while_another_thread_parses_is_imported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = BackgroundImports(monkeypatch, lambda: False)
+    with monkeypatch.context() as patch:
+        patch.setattr(warm_up, "import_module", _fail_to_parse)
+        assert steps.advance(100) == []
+    assert steps.advance(warm_up.AGAIN_MS)[0] == "left.out"
+
+
+def _fail_to_parse(name: str) -> None:
+    raise SystemError("AST constructor recursion depth mismatch (before=81, after=137)")
+
+
 def test_no_module_is_imported_while_requests_wait_but_constant_load_does_not_put_it_off_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

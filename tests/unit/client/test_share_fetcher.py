@@ -252,7 +252,10 @@ def test_acknowledgements_are_repeated_after_an_error_that_passes_until_their_ti
     assert outcomes(made) == ["COORDINATOR_NOT_AVAILABLE"]
 
 
-@pytest.mark.parametrize("code", [codes.INVALID_RECORD_STATE, codes.NOT_LEADER_OR_FOLLOWER])
+@pytest.mark.parametrize(
+    "code",
+    [codes.INVALID_RECORD_STATE, codes.NOT_LEADER_OR_FOLLOWER, codes.UNKNOWN_TOPIC_ID, codes.UNKNOWN_TOPIC_OR_PARTITION],
+)
 def test_refused_acknowledgements_are_not_repeated(code: int) -> None:
     made = fetcher(1)
     made.acknowledge(acquired(made), accept(0, 0), 1_000)
@@ -303,18 +306,17 @@ def test_batches_whose_locks_have_ended_are_not_delivered() -> None:
     assert made.is_idle
 
 
-def test_a_partition_that_was_forgotten_can_still_be_acknowledged() -> None:
+def test_a_partition_that_was_forgotten_is_acknowledged_before_the_next_fetch() -> None:
     made = fetcher(1, 1)
     source = acquired(made)
     made.assign([P1])
     made.on_fetch(only(made.requests(0)), answer(partition=1), 0, 0)
     made.acknowledge(source, accept(0, 4), 1_000)
-    fetch = only(made.requests(0))
-    assert fetch.acknowledgements == []
-    made.on_fetch(fetch, answer(partition=1), 0, 0)
-    made.wants_records = False
     planned = only(made.requests(0))
     assert acknowledgement_of(planned).topics[0].partitions[0].partition_index == 0
+    made.on_acknowledge(planned, acknowledged(), 0)
+    assert outcomes(made) == [None]
+    assert only(made.requests(0)).is_fetch
 
 
 def test_a_refusal_of_the_group_is_raised_and_a_full_broker_is_tried_again() -> None:

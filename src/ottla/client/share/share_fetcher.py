@@ -33,6 +33,8 @@ INITIAL_EPOCH, FINAL_EPOCH, LAST_EPOCH = 0, -1, (1 << 31) - 1
 SESSION_LOST = frozenset({codes.SHARE_SESSION_NOT_FOUND, codes.INVALID_SHARE_SESSION_EPOCH})
 LEADER_MOVED = frozenset({codes.NOT_LEADER_OR_FOLLOWER, codes.FENCED_LEADER_EPOCH})
 TOPIC_CHANGED = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID, codes.INCONSISTENT_TOPIC_ID})
+RECORDS_LOST = LEADER_MOVED | SESSION_LOST | TOPIC_CHANGED
+"""The errors after which the leader no longer holds the records for this member, so that acknowledgements are not repeated."""
 BATCH_OPTIMIZED, RECORD_LIMIT = 0, 1
 Place = tuple[bytes, int]
 """A topic id and a partition number, as requests name partitions."""
@@ -205,10 +207,10 @@ class ShareFetcher:
                 self._finish(failed, broker_error(codes.SHARE_SESSION_NOT_FOUND, "Acknowledging"))
                 return None
             return self._plan_fetch(session, wanted, [])
-        if wanted is None or any(each.has_renewals for each in session.queued):
+        # A fetch takes no acknowledgements of other partitions along, and the next chance could come after their locks.
+        if wanted is None or any(each.has_renewals or _place(each) not in wanted for each in session.queued):
             return self._plan_acknowledge(session, session.epoch) if session.queued else None
-        sent = [each for each in session.queued if _place(each) in wanted]
-        session.queued = [each for each in session.queued if _place(each) not in wanted]
+        sent, session.queued = session.queued, []
         return self._plan_fetch(session, wanted, sent)
 
     def _plan_fetch(
@@ -379,7 +381,7 @@ class ShareFetcher:
             where = each.source.where
             error = broker_error(code, f"Acknowledging {where.topic}-{where.partition}", messages.get(_place(each)))
             is_over = planned.body.share_session_epoch == FINAL_EPOCH or now_ms >= each.until_ms
-            if error.retriable and code not in LEADER_MOVED | SESSION_LOST and not is_over:
+            if error.retriable and code not in RECORDS_LOST and not is_over:
                 session.queued.append(each)
                 session.not_before_ms = now_ms + self.retry_backoff_ms
             else:

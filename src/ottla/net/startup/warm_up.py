@@ -21,7 +21,7 @@ from ottla.ports import Steps
 PAUSE_MS: Final = 3
 """The pause after each step."""
 AGAIN_MS: Final = 1000
-"""The pause before a module that could not be read is imported again."""
+"""The pause before a module that could not be imported is imported again."""
 MOST_PUT_OFF: Final = 20
 """The number of times in a row that a step is put off because requests wait. A broker with constant load imports, too."""
 
@@ -85,10 +85,14 @@ def _import(names: list[str], scheduler: Scheduler, has_requests: Callable[[], b
 
 
 def _can_import(name: str) -> bool:
-    """Import a module. Return False if the process has no file handle for that at present."""
+    """Import a module. Return False if that fails only at present: the process has no file handle, or Python is busy.
+
+    Up to Python 3.11.7 and 3.12.1, parsing fails by a `SystemError` while another thread parses (gh-106905). pytest parses all
+    modules of packages with plugins, and all lines of tracebacks.
+    """
     with _importing, suppress(ImportError):  # the first request of its API reports it
         try:
             import_module(name)
-        except OSError:
+        except (OSError, SystemError):
             return False
     return True
