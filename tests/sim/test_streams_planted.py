@@ -87,7 +87,7 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any] | dict[type, Any]
     "takes silence for giving back": ("one owner", reconcile, "_still_owns", lambda revoking, owned: False),
     "forgets what must be revoked": ("one owner", heartbeat, "current_record", forget_what_must_be_revoked),
     "does not wait for revocation": ("one owner", reconcile, "_next", revoke_at_once),
-    "releases tasks that others have": ("tasks are held once", TaskHolders, "remove", release_too_much),
+    "releases tasks that others have": ("one owner", TaskHolders, "remove", release_too_much),
     "obeys everybody": ("commits grow", StreamsGroup, "commit_error", lambda group, body, version: NONE),
     "obeys who is out": ("the fenced are deaf", StreamsGroup, "commit_error", obey_who_is_out),
     "answers before the sync": ("commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),

@@ -15,17 +15,19 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 import ottla
+from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import FIND_COORDINATOR, Batch, Raw, array, blob, string
+from tests.support.messages import request
 from tests.support.waiting import eventually
 from tests.tree.source import ROOT
 
 SOURCE = str(Path(ottla.__file__).parent)
-JOIN_GROUP, INIT_PRODUCER_ID, ADD_PARTITIONS, END = 11, 22, 24, 26
+JOIN_GROUP, INIT_PRODUCER_ID, ADD_PARTITIONS, END, SHARE_HEARTBEAT, SHARE_FETCH_KEY = 11, 22, 24, 26, 76, 78
 TRANSACTION = 1
 """The kind of a coordinator's key in FindCoordinator."""
 
@@ -57,6 +59,8 @@ JOIN = Limits(files=33, functions=145)
 """Of a first member's join of a new classic group, up to its generation: 30 files and 132 functions were measured."""
 END_TXN = Limits(files=55, functions=203)
 """Of a commit with one partition, with markers and writes into the journal: 50 files and 185 functions were measured."""
+SHARE_FETCH = Limits(files=73, functions=333)
+"""Of a fetch of one record with an acknowledgement, with a write into the journal: 67 files and 303 functions were measured."""
 WALKS = 10
 """How often each is walked: now and then a timer is on the way, and the shortest counts."""
 
@@ -181,3 +185,57 @@ def test_the_walk_of_the_end_of_a_transaction_stays_short(broker: ottla.Broker) 
     assert not set(drawn("EndTxn")) - set(walk.functions), f"CONTRIBUTING.md draws another way: {walk}"
     assert len(walk.files) <= END_TXN.files, str(walk)
     assert len(walk.functions) <= END_TXN.functions, str(walk)
+
+
+def test_the_walk_of_a_share_fetch_stays_short(broker: ottla.Broker) -> None:
+    """Each acquires one record and accepts the one before it, so that the state is written before the response."""
+    with broker, Raw(broker.address) as client:
+        client.create_topic("t")
+        for _ in range(WALKS + 8):
+            client.produce("t", Batch().encode())
+        fetch = accepting_member(broker, client)
+        for _ in range(4):
+            fetch(0)
+        wait_for_journal(broker)
+        for _ in range(3):
+            fetch(0)
+        walk = shortest(broker, fetch)
+    assert not set(drawn("ShareFetch")) - set(walk.functions), f"CONTRIBUTING.md draws another way: {walk}"
+    assert len(walk.files) <= SHARE_FETCH.files, str(walk)
+    assert len(walk.functions) <= SHARE_FETCH.functions, str(walk)
+
+
+def accepting_member(broker: ottla.Broker, client: Raw) -> Callable[[int], None]:
+    """Begin a share session. Each call of the result fetches one record, and accepts the one that was fetched before."""
+
+    def ask(key: int, version: int, **values: object) -> Any:
+        client.send(b"".join(encode_request(FrameHeader(key, version, 1, "walk"), request(key, version, **values))))
+        return decode_response(key, version, client.frame())[1]
+
+    with ottla.Admin(broker.address) as admin:
+        admin.alter_configs(ottla.ConfigResource.group("g"), set={"share.auto.offset.reset": "earliest"})
+        topic_id = admin.list_topic_ids()["t"]
+    who = {"group_id": "g", "member_id": "A" * 22}
+    eventually(lambda: ask(FIND_COORDINATOR, 4, coordinator_keys=["g"]).coordinators[0].error_code == 0)
+    epochs = iter(range(1 << 20))
+    member_epoch, previous = 0, list[int]()
+
+    def is_assigned() -> bool:
+        nonlocal member_epoch
+        beat = ask(SHARE_HEARTBEAT, 1, **who, member_epoch=member_epoch, subscribed_topic_names=None if member_epoch else ["t"])
+        member_epoch = beat.member_epoch if beat.error_code == 0 else 0
+        return beat.assignment is not None and bool(beat.assignment.topic_partitions)
+
+    eventually(is_assigned)
+
+    def fetch(_: int) -> None:
+        accepted = [{"first_offset": offset, "last_offset": offset, "acknowledge_types": [1]} for offset in previous]
+        topics = [{"topic_id": topic_id, "partitions": [{"partition_index": 0, "acknowledgement_batches": accepted}]}]
+        limits = {"max_wait_ms": 5_000, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 1, "batch_size": 1}
+        response = ask(SHARE_FETCH_KEY, 2, **who, **limits, share_acquire_mode=1, share_session_epoch=next(epochs), topics=topics)
+        assert response.error_code == 0
+        [partition] = response.responses[0].partitions
+        assert (partition.error_code, partition.acknowledge_error_code) == (0, 0)
+        previous[:] = [partition.acquired_records[0].first_offset]
+
+    return fetch
