@@ -40,7 +40,6 @@ def _made(answer: Any) -> Any:
 MEANT = "A number that the protocol does not define is the client's fault; Kafka's controller fails."
 HIDDEN = "A client without rights is refused before the type of the resource is checked."
 CLASSES = "There are no Java classes to load: the setting is kept without effect."
-LEVELS = "Share groups and streams groups are not served, so their features are off already."
 EMPTY = "A topic without results is left out."
 ONCE = "A partition has one result, however often it is named."
 BETTER = "Kafka's handler fails."
@@ -58,22 +57,6 @@ DIFFERENCES: Mapping[str, tuple[str, Change]] = {
     "44 v1: broker 1: metric.reporters=nobody": (CLASSES, _made),
     "44 v1: broker default: metric.reporters=nobody": (CLASSES, _made),
     "57 v1: group.version to 1": ("A success has no text.", _field("results.*.error_message", None)),
-    "57 v1: share.version to 0": (
-        LEVELS,
-        lambda answer: {
-            "error_code": "NONE",
-            "error_message": None,
-            "results": [{"feature": "share.version", "error_code": "NONE", "error_message": None}],
-        },
-    ),
-    "57 v1: streams.version to 0": (
-        LEVELS,
-        lambda answer: {
-            "error_code": "NONE",
-            "error_message": None,
-            "results": [{"feature": "streams.version", "error_code": "NONE", "error_message": None}],
-        },
-    ),
     "38 v3: a token with a name alone": (
         BETTER,
         lambda answer: (
