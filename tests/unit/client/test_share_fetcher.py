@@ -25,18 +25,18 @@ LOCK_MS = 30_000
 ACCEPT, RELEASE, RENEW = AcknowledgeType.ACCEPT, AcknowledgeType.RELEASE, AcknowledgeType.RENEW
 
 
-def metadata(*leaders: int) -> Metadata:
+def metadata(*leaders: int, topic_id: bytes = T) -> Metadata:
     partition, node = MetadataResponse.MetadataResponsePartition, MetadataResponse.MetadataResponseBroker
     parts = [partition(partition_index=index, leader_id=leader, leader_epoch=1) for index, leader in enumerate(leaders)]
     made = Metadata()
-    topics = [MetadataResponse.MetadataResponseTopic(name="t", topic_id=T, partitions=parts)]
+    topics = [MetadataResponse.MetadataResponseTopic(name="t", topic_id=topic_id, partitions=parts)]
     made.update(MetadataResponse(brokers=[node(node_id=each, host="h", port=each) for each in (1, 2)], topics=topics))
     return made
 
 
 def fetcher(*leaders: int, record_limit: bool = False) -> ShareFetcher:
     made = ShareFetcher(metadata(*leaders), FetchLimits(fetch_max_wait_ms=500), FetchMode(500, record_limit), "g", "me")
-    made.assign([P0, P1][: len(leaders)])
+    made.assign([P0, P1][: len(leaders)], {"t": T})
     made.wants_records = True
     return made
 
@@ -113,7 +113,7 @@ def test_a_session_begins_with_all_partitions_and_goes_on_with_changes() -> None
     second = only(made.requests(0))
     assert (body_of(second).share_session_epoch, partitions(body_of(second))) == (1, [])
     made.on_fetch(second, answer(), 0, 0)
-    made.assign([P1])
+    made.assign([P1], {"t": T})
     third = body_of(only(made.requests(0)))
     assert third.share_session_epoch == 2
     assert [(topic.topic_id, topic.partitions) for topic in third.forgotten_topics_data] == [(T, [0])]
@@ -231,6 +231,15 @@ def test_an_unknown_leader_needs_metadata() -> None:
     assert made.wants_metadata == {"t"}
 
 
+def test_a_topic_that_was_created_again_is_fetched_once_it_is_assigned() -> None:
+    made = fetcher(1)
+    made.metadata = metadata(1, topic_id=b"u" * 16)
+    assert made.requests(0) == []
+    assert not made.wants_metadata
+    made.assign([P0], {"t": b"u" * 16})
+    assert body_of(only(made.requests(0))).topics[0].topic_id == b"u" * 16
+
+
 def test_an_error_of_a_partition_that_does_not_pass_is_raised_once() -> None:
     made = fetcher(1)
     made.on_fetch(only(made.requests(0)), answer(code=codes.TOPIC_AUTHORIZATION_FAILED), 0, 0)
@@ -309,7 +318,7 @@ def test_batches_whose_locks_have_ended_are_not_delivered() -> None:
 def test_a_partition_that_was_forgotten_is_acknowledged_before_the_next_fetch() -> None:
     made = fetcher(1, 1)
     source = acquired(made)
-    made.assign([P1])
+    made.assign([P1], {"t": T})
     made.on_fetch(only(made.requests(0)), answer(partition=1), 0, 0)
     made.acknowledge(source, accept(0, 4), 1_000)
     planned = only(made.requests(0))

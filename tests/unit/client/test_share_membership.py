@@ -99,6 +99,20 @@ def test_a_topic_without_a_name_yet_is_searched_again() -> None:
     assert made.next(INTERVAL_MS) == Assign([TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)])
 
 
+def test_a_topic_that_was_created_again_under_its_name_is_assigned_anew() -> None:
+    made = joined()
+    assert made.topic_ids == {"t": T}
+    beat(made, INTERVAL_MS)
+    made.on_answer(answer(2, u=[0]), INTERVAL_MS)
+    assert made.next(INTERVAL_MS) == FindTopics([U])
+    made.found_topics({U: "t"}, INTERVAL_MS)
+    assert made.next(INTERVAL_MS) == Assign([TopicPartition("t", 0)])
+    made.finish_assign()
+    assert made.topic_ids == {"t": U}
+    made.leave()
+    assert made.topic_ids == {}
+
+
 @pytest.mark.parametrize("code", [codes.UNKNOWN_MEMBER_ID, codes.FENCED_MEMBER_EPOCH, codes.GROUP_ID_NOT_FOUND])
 def test_a_fenced_member_joins_again_and_reads_on(code: int) -> None:
     made = joined()
@@ -144,6 +158,24 @@ def test_a_lost_answer_is_repeated_and_another_error_ends() -> None:
     assert made.next(INTERVAL_MS) == Idle(INTERVAL_MS + 100)
     with pytest.raises(KafkaError, match="no"):
         made.broken(KafkaError("no"), 0)
+
+
+def test_a_member_leaves_while_it_joins_because_the_group_perhaps_has_it_already() -> None:
+    made = member()
+    beat(made)
+    step = made.leave()
+    assert step is not None
+    assert isinstance(step.body, ShareGroupHeartbeatRequest)
+    assert (step.body.member_id, step.body.member_epoch) == ("me", -1)
+    assert made.leave() is None
+    made = member()
+    beat(made)
+    made.on_answer(answer(code=codes.COORDINATOR_LOAD_IN_PROGRESS), 0)
+    assert made.leave() is None, "it was refused"
+    made = member()
+    made.coordinator_lost = True
+    beat(made)
+    assert made.leave() is None, "nobody has got its heartbeat"
 
 
 def test_leaving_needs_a_membership() -> None:

@@ -116,6 +116,7 @@ class ShareFetcher:
     outcomes: list[Acknowledged] = field(default_factory=list)
     """The finished acknowledgements, for the caller to remove."""
     _assigned: list[TopicPartition] = field(default_factory=list)
+    _topic_ids: Mapping[str, bytes] = field(default_factory=dict)
     _sessions: dict[int, LeaderSession] = field(default_factory=dict)
     _buffered: deque[AcquiredBatches] = field(default_factory=deque)
     _last_node_id: int = NO_LEADER
@@ -126,9 +127,13 @@ class ShareFetcher:
         """Return the assigned partitions."""
         return self._assigned
 
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Fetch exactly these partitions from now on. Records that were acquired from others can still be acknowledged."""
-        self._assigned = sorted(partitions)
+    def assign(self, partitions: Iterable[TopicPartition], topic_ids: Mapping[str, bytes]) -> None:
+        """Fetch exactly these partitions from now on. Records that were acquired from others can still be acknowledged.
+
+        A topic that was deleted and created again has another id than in `topic_ids`. It is not fetched until it is assigned,
+        because the group has no state of it yet.
+        """
+        self._assigned, self._topic_ids = sorted(partitions), topic_ids
 
     # --- acknowledgements
 
@@ -179,7 +184,7 @@ class ShareFetcher:
             node_id, topic_id = self.metadata.leader(*where), self.metadata.topic_id(where.topic)
             if node_id == NO_LEADER or topic_id == NO_TOPIC_ID:
                 self.wants_metadata.add(where.topic)
-            else:
+            elif topic_id == self._topic_ids.get(where.topic):
                 found.setdefault(node_id, {})[topic_id, where.partition] = where
         return found
 

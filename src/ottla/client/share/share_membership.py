@@ -32,8 +32,9 @@ ShareStep = SendRequest | Assign | FindTopics | Idle
 class ShareMembership:
     """The state machine of a share consumer's membership, without sockets.
 
-    `epoch` is the member epoch of the last answer, 0 while joining. While `coordinator_lost` is set, the caller must look up the
-    coordinator before a `SendRequest`. `member_id` is a random id of the caller's.
+    `topic_ids` are the ids of the topics in `assigned`: a topic that was created again has another one. `epoch` is the member epoch
+    of the last answer, 0 while joining. While `coordinator_lost` is set, the caller must look up the coordinator before a
+    `SendRequest`. `member_id` is a random id of the caller's.
     """
 
     settings: ShareConsumerSettings
@@ -41,13 +42,16 @@ class ShareMembership:
     topics: list[str] = field(default_factory=list)
     epoch: int = JOINING_EPOCH
     assigned: list[TopicPartition] = field(default_factory=list)
+    topic_ids: dict[str, bytes] = field(default_factory=dict)
     coordinator_lost: bool = True
     _target: dict[bytes, list[int]] | None = None
     """Topic id -> partitions, of an assignment that is not carried out yet."""
     _names: dict[bytes, str] = field(default_factory=dict)
     _coming: list[TopicPartition] = field(default_factory=list)
+    _coming_ids: dict[str, bytes] = field(default_factory=dict)
     _reported_topics: list[str] | None = None
     _sent: ShareGroupHeartbeatRequest | None = None
+    """The last heartbeat, until an answer that refuses it: the group perhaps has the member since then."""
     _not_before_ms: int = 0
     _search_ms: int = 0
     _heartbeat_ms: int = 0
@@ -81,12 +85,14 @@ class ShareMembership:
         unnamed = [topic_id for topic_id in self._target if topic_id not in self._names]
         if unnamed and now_ms >= self._search_ms:
             return FindTopics(unnamed)
-        named = ((self._names[topic_id], partitions) for topic_id, partitions in self._target.items() if topic_id in self._names)
+        self._coming_ids = {self._names[topic_id]: topic_id for topic_id in self._target if topic_id in self._names}
+        named = ((name, self._target[topic_id]) for name, topic_id in self._coming_ids.items())
         self._coming = sorted(TopicPartition(name, index) for name, partitions in named for index in partitions)
         if not unnamed:
             self._names = {topic_id: self._names[topic_id] for topic_id in self._target}
             self._target = None
-        return Assign(list(self._coming)) if self._coming != self.assigned else None
+        is_new = self._coming != self.assigned or self._coming_ids != self.topic_ids
+        return Assign(list(self._coming)) if is_new else None
 
     def found_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
         """Process the names of topics by id, as the result of `FindTopics`. Missing topics are searched again after a pause."""
@@ -95,7 +101,7 @@ class ShareMembership:
 
     def finish_assign(self) -> None:
         """Record that the partitions of `Assign` are being read."""
-        self.assigned = list(self._coming)
+        self.assigned, self.topic_ids = list(self._coming), self._coming_ids
 
     def _report(self) -> SendRequest:
         """Build the next heartbeat: with the rack and the subscription while the member joins or after an error."""
@@ -129,6 +135,8 @@ class ShareMembership:
 
     def _on_error(self, answer: ShareGroupHeartbeatResponse, now_ms: int) -> None:
         code = answer.error_code
+        if self.epoch == JOINING_EPOCH:
+            self._sent = None
         if code in TRANSIENT:
             self.coordinator_lost = self.coordinator_lost or code in COORDINATOR_GONE
             self._repeat_after_pause(now_ms)
@@ -163,9 +171,10 @@ class ShareMembership:
 
     def leave(self) -> SendRequest | None:
         """Reset the state, and return a heartbeat that leaves the group, or None if there is nothing to leave."""
-        has_joined = self.epoch > JOINING_EPOCH
+        has_joined = self.epoch > JOINING_EPOCH or (self._sent is not None and not self.coordinator_lost)
         self.rejoin()
-        self.assigned = []
+        self._sent = None
+        self.assigned, self.topic_ids = [], {}
         if not has_joined:
             return None
         body = ShareGroupHeartbeatRequest(group_id=self.group_id, member_id=self.member_id, member_epoch=LEAVING_EPOCH)

@@ -190,7 +190,7 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         if partitions != self._reader.machine.partitions:
             listed = arguments.list_partitions(partitions) or "no partition"
             log.info("group %s: this share consumer reads %s", self._settings.group_id, listed)
-        self._reader.machine.assign(partitions)
+        self._reader.machine.assign(partitions, self._member.machine.topic_ids)
         self._reader.pump()
 
     def _refuse(self, error: KafkaError) -> None:
