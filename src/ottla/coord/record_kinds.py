@@ -1,6 +1,6 @@
 """The encoding of the records of groups in `__consumer_offsets`, declared as one `RecordKind` for each type of record.
 
-It knows the messages of stored records, and nothing of the groups that the records change.
+It depends on the messages of stored records, and not on the groups that the records change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The decision of an acknowledgement: which records change, to which states, and what is persisted.
 
-Acknowledged records change at once, with a token; until the result of the write nobody can acquire or acknowledge them. A refused
-acknowledgement changes nothing.
+Acknowledged records change at once, with a token; until the result of the write, no member can acquire or acknowledge them. A
+refused acknowledgement changes nothing.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ ARCHIVED: Final = 4
 """The record is never delivered again: rejected, a gap, aborted, removed from the log, or delivered too often."""
 
 NO_MEMBER: Final = ""
-"""The member id of records that nobody holds."""
+"""The member id of records that no member holds."""
 
 
 class Cell(NamedTuple):
@@ -47,15 +47,15 @@ class Cell(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def held_cell(delivery_count: int, member_id: str, deadline_ms: int) -> Cell:
-    """Return the cell of records that a member holds: one object for equal runs, of which a window can have very many."""
+    """Return the cell of records that a member holds: one object for all equal runs of a window, which can have very many."""
     return Cell(ACQUIRED, delivery_count, member_id, deadline_ms)
 
 
 @lru_cache(maxsize=1024)
 def free_cell(state: int, delivery_count: int) -> Cell:
-    """Return the cell of records that nobody holds."""
+    """Return the cell of records that no member holds."""
     return Cell(state, delivery_count)
 
 
 UNREAD: Final = Cell(AVAILABLE, 0, deadline_ms=-1)
-"""Records between persisted states of which nothing was persisted: they are acquired like records after the window."""
+"""Records between persisted batches, without a persisted state: they are acquired like records after the window."""

@@ -3,8 +3,8 @@
 States of a record: available -> acquired (a member fetched it) -> acknowledged (accepted), archived (rejected, a gap, or its last
 attempt failed), or available again (released, or its lock expired). Records before `start_offset` are complete.
 
-Acknowledgements and releases are decided, applied and then persisted: until the write's result, their records belong to nobody,
-and a failure restores them. Acquisitions are never persisted.
+Acknowledgements and releases are decided, applied and then persisted: until the write's result, no member holds their
+records, and a failure restores the former state. Acquisitions are never persisted.
 
 | status | next | when |
 |---|---|---|
@@ -112,7 +112,7 @@ class SharePartition:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """Return when the next acquisition lock ends, perhaps of records that nobody holds any more; None without a lock."""
+        """Return when the next acquisition lock ends, perhaps of records that are no longer acquired; None without a lock."""
         return self._locks.next_deadline_ms
 
     def runs(self) -> Iterator[InFlightRun]:
@@ -120,7 +120,7 @@ class SharePartition:
         return self._window.all_runs()
 
     def fence(self) -> None:
-        """Serve nobody from now on: another leader or a new state exists."""
+        """Refuse all requests from now on: another leader or a new state exists."""
         self.status = ShareStatus.FENCED
 
     def submit(self, asked: ShareInput, now_ms: int) -> ShareOutcome:

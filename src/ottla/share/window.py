@@ -2,7 +2,7 @@
 
 The window is a step function over all offsets from its start to its end. Offsets without records between two in-flight batches have
 no cell. The bounds of in-flight batches are kept apart from the runs, because records are acquired by batch, and a batch keeps its
-bounds while runs are divided and joined. The window knows offsets and cells, and no rule.
+bounds while runs are divided and joined. The window has offsets and cells, but no rules.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class ShareStateCoordinators:
         *,
         is_alone: bool,
     ) -> None:
-        """Create the share coordinators. `is_alone`: this broker knows all topics of the cluster before it loads coordinators."""
+        """Create the share coordinators. `is_alone`: the metadata has all topics before coordinators are loaded."""
         kind = CoordinatorKind(
             SHARE_STATE_TOPIC,
             self._new_machine,

@@ -1,4 +1,4 @@
-"""One share partition that this broker leads: the machine of its records, the partition with its log, and who waits for it."""
+"""One share partition that this broker leads: the machine of its records, the partition with its log, and the waiting sessions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LedSharePartition:
 
     @property
     def is_unused(self) -> bool:
-        """Return whether nobody fetches the share partition, and nothing in it is acquired or under way."""
+        """Return whether no session fetches the share partition, no record is acquired, and no write is in flight."""
         if self.watchers or self.writes:
             return False
         return not any(cell.state == ACQUIRED for _, _, cell in self.machine.runs())

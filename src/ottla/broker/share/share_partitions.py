@@ -124,7 +124,7 @@ class SharePartitions:
         return self._configs.of(group_id)
 
     def get(self, group_id: str, topic_id: bytes, index: int) -> LedSharePartition | None:
-        """Return a share partition that is loading or loaded; None if nobody has fetched it here."""
+        """Return a share partition that is loading or loaded; None if no session has fetched it."""
         return self._led.get((group_id, topic_id, index))
 
     def has_partition(self, topic: str, index: int) -> bool:
@@ -132,7 +132,7 @@ class SharePartitions:
         return self._partitions.get(topic, index) is not None or self._image.has_partition(topic, index)
 
     def absent_error(self, topic: str, index: int) -> int:
-        """Return the error for an acknowledgement of a share partition that is not loaded: who leads it now, if it is not here."""
+        """Return the error for an acknowledgement of a share partition that is not loaded."""
         partition = self._partitions.get(topic, index)
         if partition is None:
             return self._partitions.absent_error(topic, index)

@@ -1,6 +1,6 @@
 """Acknowledgements of acquired records: their types, and the runs of offsets in which requests contain them.
 
-The module knows neither sessions nor records.
+The module depends on neither sessions nor records.
 """
 
 from __future__ import annotations

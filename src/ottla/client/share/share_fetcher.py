@@ -1,8 +1,8 @@
 """The share sessions of one consumer with the leaders of its partitions as a state machine (KIP-932).
 
 Each leader has one request in flight at a time, because the requests of a session have successive epochs. A ShareFetch contains the
-acknowledgements of records that the leader delivered before. Without a user who waits for records, and for renewals,
-acknowledgements are sent by ShareAcknowledge. Leaders come from the metadata cache.
+acknowledgements of records that the leader delivered before. ShareAcknowledge sends them if the user does not wait for records, and
+if there are renewals. Leaders come from the metadata cache.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ def begin(draft: ShareDraft, places: PartitionsByTopic) -> None:
 
 
 def end(draft: ShareDraft, done: SharesInitialized) -> None:
-    """Store the result of an initialization. Places whose group or topic is gone lose their state again."""
+    """Store the result of an initialization. The states of deleted groups and topics are deleted again."""
     group = draft.group
     known = {
         (topic_id, number)

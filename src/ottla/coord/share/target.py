@@ -93,7 +93,7 @@ def continue_assignment(draft: ShareDraft, key: ShareAssignmentKey) -> None:
 
 
 def lacks_members(draft: ShareDraft) -> bool:
-    """Return whether an initialized partition of a subscribed topic is assigned to nobody, so that a new assignment is needed.
+    """Return whether an initialized partition of a subscribed topic has no member, so that a new assignment is needed.
 
     The result is cached until members, targets or the initialized partitions change.
     """

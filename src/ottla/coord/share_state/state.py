@@ -100,7 +100,7 @@ class ShareState:
         self.weight = STATE_BYTES + BATCH_BYTES * (len(self._combined) + len(self._waiting))
 
     def _move_start(self, start_offset: int) -> None:
-        """Set the start offset. Offsets that were below an earlier one stay gone, even if it moves back."""
+        """Set the start offset. Batches below an earlier start offset are not restored if it moves back."""
         if start_offset < self.start_offset:
             self._combined, self._waiting = combine(self._combined, self._waiting, self.start_offset), []
         self.start_offset = start_offset

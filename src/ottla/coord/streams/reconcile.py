@@ -1,7 +1,7 @@
 """The reconciliation of a streams group's member with its target: it first revokes tasks, then gets free tasks (KIP-1071).
 
 Pure functions of one member. The tables of its states are in `states`. A process never runs a task twice: a member gets an active
-task only when nobody else has it and its own process has no copy of it, and a copy only when its process does not have the task.
+task only when no other member has it and its process has no copy of it, and a copy only when its process does not have the task.
 """
 
 from __future__ import annotations

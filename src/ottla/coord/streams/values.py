@@ -1,6 +1,6 @@
 """Values of streams groups (KIP-1071): topologies, tasks, statuses, and the input of task assignors. Immutable, without rules.
 
-A task is one partition of a subtopology. Topics of a topology are named; the coordinator knows their partitions.
+A task is one partition of a subtopology. Topics of a topology are named; the coordinator has their partition counts.
 """
 
 from __future__ import annotations

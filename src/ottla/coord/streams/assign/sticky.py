@@ -258,7 +258,7 @@ def _tasks(topology: Mapping[str, ConfiguredSubtopology], *, is_stateful: bool) 
 
 
 def _former_tasks(member: TaskMember, holder: TaskHolder) -> Iterator[tuple[Task, _Former | None]]:
-    """Yield the tasks that a member had, and those of which it has the state. The value of active tasks is None."""
+    """Yield the tasks that a member had, and those whose state it has. The value of active tasks is None."""
     for task in _each(member.target.active):
         yield task, None
     held = set()

@@ -71,7 +71,7 @@ def _choose_warmups(
             borrowed.add(migration.task)
         else:
             candidates.append(_candidate(migration, restoring))
-    warm = _fund(held, members, candidates, moving, most)
+    warm = _pick_best(held, members, candidates, moving, most)
     borrowed |= {each.migration.task for each in candidates if each.is_sibling and each.migration.task not in warm}
     return warm, borrowed
 
@@ -95,7 +95,7 @@ def _restoring_members(held: HeldTasks, members: Mapping[str, TaskMember], movin
     return found
 
 
-def _fund(
+def _pick_best(
     held: HeldTasks,
     members: Mapping[str, TaskMember],
     candidates: Iterable[_Candidate],
@@ -106,12 +106,7 @@ def _fund(
 
     Among equals, the target process with the least load comes first, because it restores faster; then the keeper with the most.
     """
-    extra = dict.fromkeys(held.capacities, 0)
-    for task, member_id in moving.items():
-        process_id, holder = members[member_id].process_id, held.active.get(task)
-        if holder is not None:
-            extra[members[holder].process_id] -= 1
-        extra[process_id] += held.copy_in(process_id, task) is None
+    extra = _growth_by_process(held, members, moving)
 
     def load(process_id: str) -> float:
         return held.load(process_id) + extra[process_id] / held.capacities[process_id]
@@ -132,6 +127,17 @@ def _fund(
     return warm
 
 
+def _growth_by_process(held: HeldTasks, members: Mapping[str, TaskMember], moving: Mapping[Task, str]) -> dict[str, int]:
+    """Return how many more stateful tasks each process has after the tasks that move now."""
+    growth = dict.fromkeys(held.capacities, 0)
+    for task, member_id in moving.items():
+        process_id, holder = members[member_id].process_id, held.active.get(task)
+        if holder is not None:
+            growth[members[holder].process_id] -= 1
+        growth[process_id] += held.copy_in(process_id, task) is None
+    return growth
+
+
 class _Patch:
     """The tasks of one member, to change."""
 
@@ -139,6 +145,7 @@ class _Patch:
         self.active, self.standby, self.warmup = ({name: set(numbers) for name, numbers in each.items()} for each in tasks)
 
     def tasks(self) -> TaskSets:
+        """Return the changed tasks."""
         return TaskSets(_frozen(self.active), _frozen(self.standby), _frozen(self.warmup))
 
 
