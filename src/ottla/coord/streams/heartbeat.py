@@ -28,6 +28,7 @@ from ottla.coord.streams.events import (
     ShutdownRequested,
     TaskOffsetsReported,
     TasksConfirmed,
+    TasksRefined,
     TasksSent,
     TopologyConfigured,
     WarmupsSupported,
@@ -144,6 +145,10 @@ def _replace_member(draft: StreamsDraft, holder: StreamsMember, member_id: str) 
     draft.store(member_record(draft.group_id, newcomer))
     draft.store(StreamsTargetStored(draft.group_id, member_id, draft.group.targets.get(holder.member_id, NO_TASKS)))
     draft.store(current_record(draft.group_id, newcomer))
+    refined = dict(draft.group.refined)
+    if holder.member_id in refined:
+        refined[member_id] = refined.pop(holder.member_id)
+        draft.store(TasksRefined(draft.group_id, refined))
     draft.replaced = holder.member_id
     return newcomer
 

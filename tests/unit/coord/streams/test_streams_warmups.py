@@ -71,6 +71,16 @@ def test_a_warm_up_task_goes_on_after_a_restart_and_ends_when_it_is_reported_ane
     assert house.group.state is StreamsGroupState.STABLE
 
 
+def test_a_static_member_that_returns_keeps_the_task_that_another_warms_up() -> None:
+    house = StreamsHouse({"t": 2, "log": 2})
+    house.join(sent=STATEFUL, instance_id="i")
+    house.join("bea", STATEFUL)
+    house.leave("ada", epoch=-2, instance_id="i")
+    for _ in range(2):  # also if the request comes twice
+        told = house.join("cer", STATEFUL, instance_id="i", process_id="process-of-ada")
+        assert tasks(told)[0] == {"0": [0, 1]}
+
+
 def test_the_owner_of_a_task_that_leaves_gives_it_to_the_member_that_warms_it_up() -> None:
     house = warming()
     house.leave("ada")
