@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.java]
 SERVED = {
     "group.version": {"min_version": 1, "max_version": 1},
     "transaction.version": {"min_version": 1, "max_version": 2},
+    "share.version": {"min_version": 1, "max_version": 1},
+    "streams.version": {"min_version": 1, "max_version": 1},
 }
 TIMEOUT_MS = 2_000
 QUICK = {"zookeeper_session_timeout_ms": TIMEOUT_MS, "controlled_shutdown_enable": "false"}

@@ -34,6 +34,7 @@ OURS = OF_THE_AUTHORIZER | {
     "ottla.max.open.files",
     "ottla.max.producer.ids",
     "ottla.max.producer.ids.per.broker",
+    "ottla.max.share.state.bytes",
     "ottla.max.transactional.id.bytes",
     "ottla.metrics.enable",
     "ottla.opentelemetry.enable",

@@ -16,7 +16,7 @@ from ottla.broker.scheduler import Scheduler
 from ottla.net.startup import warm_up
 from ottla.sim.clock import SimClock
 
-MOST_AT_FIRST = 365
+MOST_AT_FIRST = 380
 """Of Ottla's modules, before the first answer. Each takes a quarter of a millisecond: import by need what starts do without."""
 MOST_IN_A_STEP = 8
 """A step holds the loop: give modules that need many others a place before them in `warm_up.modules`."""
