@@ -19,7 +19,7 @@ confluent_kafka = pytest.importorskip("confluent_kafka")
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
-SETTINGS = {"log.flush.offset.checkpoint.interval.ms": 200, "num.partitions": 1}
+SETTINGS = {"log.flush.offset.checkpoint.interval.ms": 200, "num.partitions": 1, "ottla.journal.bytes": 0}
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 

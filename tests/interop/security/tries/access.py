@@ -214,7 +214,13 @@ def group_rows() -> Iterator[Row]:
     yield "list groups in every state", 16, 5, {"states_filter": ["Empty", "Stable"], "types_filter": []}, "0"
     yield "find the coordinator of alice's group", 10, 3, {"key": CANARY_GROUP, "key_type": 0}, NO_GROUP
     yield "find the coordinators of many groups", 10, 6, {"key_type": 0, "coordinator_keys": ["m-group", CANARY_GROUP]}, "0 30"
-    yield "find a coordinator of another kind", 10, 6, {"key_type": 2, "coordinator_keys": [f"{CANARY_GROUP}:{CANARY}:0"]}, "42"
+    yield (
+        "find a coordinator of another kind",
+        10,
+        6,
+        {"key_type": 2, "coordinator_keys": [f"{CANARY_GROUP}:{CANARY}:0"]},
+        NO_CLUSTER,
+    )
     member = {"group_id": CANARY_GROUP, "generation_id": -1, "member_id": "m"}
     yield "live on in alice's group", 12, 4, member, NO_GROUP
     yield (
@@ -411,6 +417,9 @@ def broker_rows() -> Iterator[Row]:
         {"markers": [{**marker, "topics": [{"name": CANARY, "partition_indexes": [0]}]}]},
         NO_CLUSTER,
     )
+    place = {"group_id": CANARY_GROUP, "topics": [{"topic_id": CANARY, "partitions": [{"partition": 0}]}]}
+    for key in SHARE_STATES:
+        yield f"the state of a share partition of the canary, by {API[key].name}", key, 0, place, NO_CLUSTER
     yield "the end of the broker", 7, 3, {"broker_id": 1, "broker_epoch": -1}, NO_CLUSTER
     yield (
         "a request of another's",
@@ -433,8 +442,10 @@ ROWS = (
     (TOKEN, (token_rows,)),
     (CLUSTER_SCOPE, (broker_rows,)),
 )
-BROKERS = (4, 5, 6, 52, 53, 54, 56, 59, 62, 63, 67, 70, 73, 80, 81, 82, 83, 84, 85, 86, 87)
+BROKERS = (4, 5, 6, 52, 53, 54, 56, 59, 62, 63, 67, 70, 73, 80, 81, 82)
 """APIs among brokers and controllers."""
+SHARE_STATES = range(83, 88)
+"""The APIs of share coordinators, which a client with rights to the cluster may use."""
 OF_A_LONE_BROKER = (55, 64)
 """DescribeQuorum and UnregisterBroker, which a single broker serves to whoever may describe or alter the cluster."""
 
