@@ -42,7 +42,7 @@ def test_what_is_not_told_anew_and_not_in_the_registry_is_forgotten(
     machine: ClusterMachine, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forgotten: list[list[str]] = []
-    monkeypatch.setattr(machine.broker.publisher, "_deleted", lambda names, now: forgotten.append(list(names)))
+    monkeypatch.setattr(machine.broker.publisher, "_deleted", lambda names, ids, now: forgotten.append(list(names)))
     delete(machine, "t")
     machine.pass_time(LONG_MS)
     assert known(machine) == {"t": NONE, "u": NONE}
