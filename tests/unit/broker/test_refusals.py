@@ -20,6 +20,7 @@ from tests.unit.wire.values import sample
 NO_PLACE = {(35, 0), (35, 1), (35, 2)}
 """DescribeLogDirs tells errors of directories alone before version 3."""
 
+PLACES = {"topics": [{"topic_id": bytes(range(16)), "partitions": [{"partition": 0}]}]}
 RESOURCES = {"resources": [{"resource_type": 2, "resource_name": "topic"}]}
 MORE: dict[int, dict[str, Any]] = {
     15: {"groups": ["g"]},
@@ -35,6 +36,10 @@ MORE: dict[int, dict[str, Any]] = {
     51: {"upsertions": [{"name": "u"}]},
     69: {"group_ids": ["g"]},
     75: {"topics": [{"name": "topic"}]},
+    77: {"group_ids": ["g"]},
+    **dict.fromkeys(range(83, 88), PLACES),
+    89: {"group_ids": ["g"]},
+    90: {"groups": [{"group_id": "g", "topics": [{"topic_name": "topic", "partitions": [0]}]}]},
 }
 """What is asked of APIs whose ordinary request names nothing."""
 
