@@ -233,7 +233,7 @@ def test_a_listener_of_a_blocking_consumer_cannot_wait_for_records_or_change_the
         consumer.subscribe("t")
         assert eventually(lambda: consumer.poll(200))
     (error,) = errors
-    assert str(error).startswith(f"{call}() cannot be called by a rebalance listener")
+    assert str(error).startswith(f"{call}() cannot be called by a callback of the same consumer")
 
 
 @pytest.mark.parametrize("raised", [StopIteration, GeneratorExit, asyncio.CancelledError], ids=lambda each: each.__name__)
