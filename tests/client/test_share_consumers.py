@@ -315,7 +315,7 @@ def test_a_killed_broker_delivers_what_was_not_accepted(own_broker: Peer, group:
 
 
 def test_batches_of_arrow_have_delivery_counts(broker: Peer, group: str, jobs: str) -> None:
-    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow", reason="pyarrow is absent: pip install pyarrow")
     prepare(broker, group, jobs, NUMBERS)
     with explicit(broker, group, jobs) as consumer:
         found = 0

@@ -198,6 +198,7 @@ def test_an_internal_topic_that_is_deleted_is_created_again(lines: Lines, admin:
     eventually(is_back, timeout_s=PATIENCE_S, what="the topic is there again")
     member.wait_for()
     member.wait_for_tasks(s0=2, s1=2)
+    assert len(admin.describe_topics(f"{group}-{kind}")[f"{group}-{kind}"].partitions) == 2
 
 
 def test_a_group_waits_for_its_source_topic_and_grows_with_it(lines: Lines, admin: ottla.Admin) -> None:

@@ -126,7 +126,10 @@ class ReadableLog:
         return self.epochs.end_offset(leader_epoch, self.log_end_offset)
 
     def aborted_transactions(self, offset: int, until_offset: int) -> list[Aborted]:
-        """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98)."""
+        """Return the aborted transactions with records from `offset` on and below `until_offset`, for Fetch (KIP-98).
+
+        Raises `StorageFailed`.
+        """
         return self._reader.aborted_transactions(offset, until_offset)
 
     def _looked_up(self, look_up: Callable[[], Answer]) -> Answer:

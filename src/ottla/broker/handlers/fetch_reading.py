@@ -300,6 +300,11 @@ class Fetch:
                 min_one_batch=min_one_batch,
                 may_check=self._check_cost < MOST_COST,
             )
+            if found is not None and found.size and self.body.isolation_level == READ_COMMITTED:
+                data.aborted_transactions = [
+                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+                    for entry in log.aborted_transactions(part.fetch_offset, until)
+                ]
         except StorageFailed as failure:
             partition.traffic.failed_fetches += 1
             data.error_code = CORRUPT_MESSAGE if isinstance(failure, Damaged) else self._supported_error(KAFKA_STORAGE_ERROR)
@@ -309,11 +314,6 @@ class Fetch:
         self.enough |= isinstance(found, FirstPart)  # no change would end a wait for the other parts
         if found is not None and found.size:
             data.records = found
-            if self.body.isolation_level == READ_COMMITTED:
-                data.aborted_transactions = [
-                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-                    for entry in partition.log.aborted_transactions(part.fetch_offset, until)
-                ]
             self.size += found.size
             self._sent.append((partition.traffic, found.size))
             self._left = max(0, self._left - found.size)

@@ -66,14 +66,11 @@ def acquire(
             offset = machine.next_fetch_offset
             bounds = BatchBounds(found)
             bounds.read(max(offset, machine.end_offset + 1 if offset <= machine.end_offset else offset) + limits.max_records)
+            has_aborted = bounds.transactional and shares.config(led.key[0]).reads_committed
+            aborted = _find_aborted(led.partition, bounds, offset) if has_aborted else ()
         except StorageFailed as failure:
             led.partition.traffic.failed_fetches += 1
             return CORRUPT_MESSAGE if isinstance(failure, Damaged) else KAFKA_STORAGE_ERROR
-        aborted = (
-            _find_aborted(led.partition, bounds, offset)
-            if bounds.transactional and shares.config(led.key[0]).reads_committed
-            else ()
-        )
         asked = AcquireRecords(
             member_id, offset, bounds.spans, limits.max_records, limits.batch_size, limits.is_record_limited, aborted
         )
@@ -104,7 +101,7 @@ def _find(led: LedSharePartition, end: int, max_bytes: int, *, min_one_batch: bo
 
 
 def _find_aborted(partition: Partition, bounds: BatchBounds, offset: int) -> list[Span]:
-    """Return the batches of aborted transactions."""
+    """Return the batches of aborted transactions. Raises `StorageFailed`."""
     found = dict[int, list[Span]]()
     for entry in partition.log.aborted_transactions(offset, bounds.spans[-1][1] + 1):
         found.setdefault(entry.producer_id, []).append((entry.first_offset, entry.last_offset))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.serving.purgatory import DelayedReply
+from ottla.ports import StorageFailed
 from ottla.records.batches.builder import build
 from ottla.records.batches.header import batches
+from ottla.sim.power import FaultyDisk
 from ottla.wire.api.delete_records import DeleteRecordsRequest
-from ottla.wire.errors import INVALID_RECORD_STATE, INVALID_REQUEST, NONE
+from ottla.wire.api.fetch import FetchRequest
+from ottla.wire.errors import INVALID_RECORD_STATE, INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE
 from tests.support.machine import Machine
 from tests.support.producing import create, produce
 from tests.support.share_members import ACCEPT, RELEASE, RENEW, PlayedMember, initialize
@@ -120,6 +123,40 @@ def test_records_that_are_all_aborted_are_passed_over_within_one_fetch(machine: 
     got = member.fetch(max_wait_ms=1000, max_records=1)[T]
     assert got.acquired
     assert got.acquired[0][0] >= 3
+
+
+class UnreadableDisk(FaultyDisk):
+    """A disk on which indexes of aborted transactions cannot be read."""
+
+    def may(self, operation: str, path: str, size: int = 0) -> None:
+        if operation == "read_file" and path.endswith(".txnindex"):
+            raise StorageFailed(path, "Input/output error")
+        super().may(operation, path, size)
+
+
+def fetch_committed(machine: Machine) -> int:
+    part = FetchRequest.FetchPartition(partition=0, partition_max_bytes=1 << 20)
+    asked = FetchRequest(max_wait_ms=0, isolation_level=1, topics=[FetchRequest.FetchTopic(topic="t", partitions=[part])])
+    return int(machine.ask(1, 12, asked).responses[0].partitions[0].error_code)
+
+
+def test_an_index_of_aborted_transactions_that_cannot_be_read_fails_its_partition_alone() -> None:
+    machine = Machine()
+    create(machine, "t", 1, internal_segment_bytes=200)  # the indexes of old segments are read when they are needed
+    initialize(machine, share_isolation_level="read_committed")
+    write(machine, 1, b"aborted")
+    end(machine, 1, is_commit=False)
+    for _ in range(4):
+        produce(machine, b"plain")
+    machine.restart()
+    machine.broker.image.group_configs["g"] = {"share.auto.offset.reset": "earliest", "share.isolation.level": "read_committed"}
+    machine.disk.__class__ = UnreadableDisk
+    member = PlayedMember(machine)
+    assert member.fetch(max_wait_ms=1000)[T].error_code == KAFKA_STORAGE_ERROR
+    assert fetch_committed(machine) == KAFKA_STORAGE_ERROR
+    machine.disk.__class__ = FaultyDisk
+    assert fetch_committed(machine) == NONE
+    assert [member.fetch(max_wait_ms=1000)[T].values for _ in range(2)] == [[], [b"plain"]], "the marker comes first"
 
 
 def test_deleted_records_are_not_delivered_and_cannot_be_acknowledged(machine: Machine) -> None:

@@ -183,6 +183,7 @@ def test_racks_count_where_the_group_has_no_tags() -> None:
     group = TaskGroup(members, {"0": subtopology(4, is_stateful=True)}, AssignmentConfigs(1))
     assigned = assign(STICKY, group)
     active = owners(assigned)
+    assert len(standbys(assigned)) == len(active) == 4
     assert all(members[name].rack_id != members[active[task]].rack_id for task, name in standbys(assigned))
 
 
