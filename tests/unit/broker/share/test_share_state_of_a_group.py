@@ -156,7 +156,8 @@ def test_an_index_of_aborted_transactions_that_cannot_be_read_fails_its_partitio
     assert fetch_committed(machine) == KAFKA_STORAGE_ERROR
     machine.disk.__class__ = FaultyDisk
     assert fetch_committed(machine) == NONE
-    assert [member.fetch(max_wait_ms=1000)[T].values for _ in range(2)] == [[], [b"plain"]], "the marker comes first"
+    assert member.fetch(max_wait_ms=1000)[T].values == [], "the marker comes first"
+    assert member.fetch(max_wait_ms=1000)[T].values[0] == b"plain"
 
 
 def test_deleted_records_are_not_delivered_and_cannot_be_acknowledged(machine: Machine) -> None:
