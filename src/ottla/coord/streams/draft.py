@@ -6,68 +6,37 @@ values and do not change the group.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from ottla.coord.groups import Context
-from ottla.coord.outcome import GroupOutcome, GroupRecord, RebalanceKey, SessionKey, TimerKey
-from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
+from ottla.coord.group_draft import GroupDraft
+from ottla.coord.outcome import RebalanceKey, SessionKey
 from ottla.coord.streams.events import TaskOffsetsReported
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.records import StreamsCurrentStored, StreamsEpochStored, StreamsMemberStored
 from ottla.coord.streams.values import AssignmentConfigs, GroupStatus
-from ottla.ports import Now
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
 """The name of the setting among the settings of the last assignment, in the record of a group's epoch."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class StreamsDraft:
+class StreamsDraft(GroupDraft[StreamsGroup]):
     """The records, replies and timers that are collected while a coordinator decides one request to a streams group.
 
     `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
     `version` is that of the request. `statuses` are those of the group, for the reply. `reported` are the offsets in the request.
     """
 
-    group: StreamsGroup
-    context: Context
-    now: Now
-    token: int = NOBODY
     version: int = 0
     replaced: str | None = field(default=None, init=False)
     statuses: list[GroupStatus] = field(default_factory=list, init=False)
     reported: dict[str, TaskOffsetsReported] = field(default_factory=dict, init=False)
-    _of_group: Mapping[str, int] | None = field(default=None, init=False)
-    _records: list[GroupRecord] = field(default_factory=list, init=False)
-    _replies: list[Reply] = field(default_factory=list, init=False)
-    _timers: dict[Hashable, int | None] = field(default_factory=dict, init=False)
-
-    @property
-    def group_id(self) -> str:
-        return self.group.group_id
-
-    def store(self, record: GroupRecord) -> None:
-        self._records.append(record)
-
-    def answer(self, message: object) -> None:
-        self._replies.append(Reply(self.token, message))
-
-    def after(self, key: TimerKey, delay_ms: int) -> None:
-        self._timers[key] = self.now.mono_ms + delay_ms
-
-    def cancel(self, key: TimerKey) -> None:
-        self._timers[key] = None
 
     def setting_of_group(self, name: str) -> int:
         """Return the value of the setting `streams.NAME` that applies to this group."""
-        if self._of_group is None:
-            self._of_group = self.context.of_group(self.group_id)
-        value = self._of_group.get(f"streams.{name}")
-        if value is None:
-            value = getattr(self.context.settings, f"group_streams_{name.replace('.', '_')}")
-        return int(value)
+        of_broker: int = getattr(self.context.settings, f"group_streams_{name.replace('.', '_')}")
+        return self.group_setting(f"streams.{name}", of_broker)
 
     @property
     def configs(self) -> AssignmentConfigs:
@@ -86,10 +55,6 @@ class StreamsDraft:
         """Cancel all deadlines of a member."""
         for kind in (SessionKey, RebalanceKey):
             self.cancel(kind(self.group_id, member.member_id))
-
-    def outcome(self) -> GroupOutcome:
-        timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())
-        return Outcome(tuple(self._records), tuple(self._replies), timers)
 
 
 def stored_configs(configs: AssignmentConfigs) -> tuple[tuple[str, str], ...]:
