@@ -72,9 +72,9 @@ def begins_at(broker: BrokerProcess, topic: str) -> int:
 
 
 def commit_until_refused(consumer: Any) -> None:
-    """A block that the file has already may still take some."""
-    for _ in range(200):
-        consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 1, metadata="x" * 1000)], asynchronous=False)
+    """A block that the file has already may still take some: up to 2 MiB, where the system gives files large pages."""
+    for _ in range(1000):
+        consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 1, metadata="x" * 4000)], asynchronous=False)
 
 
 def reserve(broker: BrokerProcess) -> int:
