@@ -29,6 +29,7 @@ SETTINGS = BrokerSettings.parse(
         "log.retention.check.interval.ms": "60000",
         "log.cleaner.backoff.ms": "15000",
         "log.flush.offset.checkpoint.interval.ms": "60000",
+        "ottla.journal.bytes": str(1 << 18),
     }
 )
 PATIENCE_TURNS = 4000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,6 +31,9 @@ from tests.bitrot.looks import BROKER, GROUP, TOPIC, Kept, Key, Look, Wanted, lo
 PRODUCE, OFFSET_COMMIT, FIND_COORDINATOR, CREATE, DELETE, DELETE_RECORDS, ALTER = 0, 8, 10, 19, 20, 21, 44
 MINUTE_MS = 60_000
 SMALL: dict[str, object] = {"internal.segment.bytes": 400, "index.interval.bytes": 1}
+DOOMED = "doomed"
+RELAXED = "relaxed"
+"""Written with acks=1: the last records are in the partition's own file alone, and not in the journal."""
 TOPICS: dict[str, dict[str, object]] = {
     "plain": {},
     "rolled": SMALL,
@@ -41,9 +45,9 @@ TOPICS: dict[str, dict[str, object]] = {
     "configured": {"retention.ms": 3_600_000, "max.message.bytes": 5000, "index.interval.bytes": 1},
     "packed": {},
     "silent": {},
+    RELAXED: {},
 }
 PARTITIONS = {"configured": 2}
-DOOMED = "doomed"
 PRODUCER_ID, TXN_PRODUCER_ID = 1000, 2000
 TRANSACTIONAL = ("transactional", 0)
 CODECS = (0, 1, 3, 4)
@@ -102,7 +106,7 @@ class Author:
 
     def _write_some(self, number: int) -> None:
         self.life.pass_time(1000)
-        for topic in ("plain", "rolled", "trimmed", "epochs", DOOMED):
+        for topic in ("plain", "rolled", "trimmed", "epochs", RELAXED, DOOMED):
             if topic == "epochs":
                 partition = self.life.broker.partitions.get(topic, 0)
                 assert partition is not None
@@ -118,7 +122,7 @@ class Author:
             self._end_transaction(COMMIT if number % 2 else ABORT)
 
     def produce(self, topic: str, index: int = 0, *, values: list[bytes], keys: list[bytes] | None = None, **named: Any) -> int:
-        """Append one batch with acks=all, of the present time; its base offset."""
+        """Append one batch of the present time; its base offset."""
         batch = build(keys, values, self.life.clock.now().wall_ms, **named)
         code, offset = self.send((topic, index), batch)
         assert not code, f"{topic}-{index} took no records: error {code}"
@@ -126,7 +130,7 @@ class Author:
 
     def send(self, key: Key, batch: bytes | bytearray) -> tuple[int, int]:
         """(error code, base offset); what is acknowledged is noted."""
-        code, offset = send(self.life, key, batch)
+        code, offset = send(self.life, key, batch, 1 if key[0] == RELAXED else -1)
         if not code:
             noted = self.acknowledged.setdefault(key, Acknowledged())
             note(noted, bytes(batch), offset)
@@ -223,11 +227,11 @@ def idempotent(noted: Acknowledged, wall_ms: int, number: int) -> bytes:
     return bytes(batch)
 
 
-def send(life: Life, key: Key, batch: bytes | bytearray) -> tuple[int, int]:
-    """Produce a batch with acks=all: (error code, base offset)."""
+def send(life: Life, key: Key, batch: bytes | bytearray, acks: int = -1) -> tuple[int, int]:
+    """Produce a batch: (error code, base offset)."""
     data = ProduceRequest.PartitionProduceData(index=key[1], records=bytearray(batch))
     topic = ProduceRequest.TopicProduceData(name=key[0], partition_data=[data])
-    answer = life.ask(PRODUCE, 9, ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[topic]))
+    answer = life.ask(PRODUCE, 9, ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[topic]))
     part = answer.responses[0].partition_responses[0]
     return part.error_code, part.base_offset
 
@@ -271,9 +275,8 @@ def _doom(path: Path, doomed: Path) -> None:
 
     Nothing runs there: a controller at work would remove the request, as the topic has no entry any more.
     """
-    registry = open_registry(str(path), RealDisk(str(path), lambda call: call()))
-    registry.commit([Change(f"/admin/delete_topics/{DOOMED}", b"")])
-    registry.close()
+    with closing(RealDisk(str(path), lambda call: call())) as disk, closing(open_registry(str(path), disk)) as registry:
+        registry.commit([Change(f"/admin/delete_topics/{DOOMED}", b"")])
     shutil.copytree(doomed, path / f"{DOOMED}-0")
 
 

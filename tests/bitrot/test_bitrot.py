@@ -11,7 +11,7 @@ from ottla.log.producer_state.producers import Producers
 from tests.bitrot.__main__ import main, table
 from tests.bitrot.damage import Case
 from tests.bitrot.run import Ward
-from tests.bitrot.trial import NONE, SILENT, UNKNOWABLE
+from tests.bitrot.trial import NONE, REFUSED, SILENT, UNKNOWABLE
 
 PER_KIND = (1, pytest.param(3, marks=pytest.mark.full(seconds=40)))
 SOUND = (
@@ -91,9 +91,14 @@ def test_a_traceback_is_found(ward: Ward, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.expects_errors(".")
 def test_the_end_of_a_log_that_was_not_closed_is_unknowable_and_one_that_was_closed_is_not(ward: Ward) -> None:
-    log = "plain-0/00000000000000000000.log"
+    log = "relaxed-0/00000000000000000000.log"
     killed, clean = ward.run([Case(stop, log, "last.batch", "cut-out") for stop in ("kill", "clean")], 1)
-    assert (killed.outcome, clean.outcome) == (UNKNOWABLE, "refused")
+    assert (killed.outcome, clean.outcome) == (UNKNOWABLE, REFUSED)
+
+
+def test_the_end_of_a_log_that_was_not_closed_is_restored_from_the_journal(ward: Ward) -> None:
+    (verdict,) = ward.run([Case("kill", "plain-0/00000000000000000000.log", "last.batch", "cut-out")], 1)
+    assert verdict.outcome == NONE
 
 
 def test_the_command_says_what_it_tried(capsys: pytest.CaptureFixture[str]) -> None:
