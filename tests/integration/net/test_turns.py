@@ -175,7 +175,7 @@ def test_a_client_that_pipelines_is_interrupted_for_another() -> None:
     The broker stands still in its first request until the other client's has been sent: what follows is the broker's choice alone.
     """
     frames = 5000
-    with ottla.Broker() as broker, Raw(broker.address) as much, Raw(broker.address) as little:
+    with ottla.Broker() as broker:
         assert broker._running is not None
         server = broker._running.server
         clock, served, begun, sent = ClockByHand(), list[str](), Event(), Event()
@@ -193,15 +193,16 @@ def test_a_client_that_pipelines_is_interrupted_for_another() -> None:
 
         server.turns._clock_ns = slow
         server.door.receive = noted  # type: ignore[method-assign,assignment]  # the same, and it takes notes
-        much.send(b"".join(request(METADATA, 1, number, metadata_v1("none")) for number in range(frames)))
-        assert begun.wait(WAIT_S)
-        little.send(request(API_VERSIONS, 0, 1))
-        sent.set()
-        assert little.frame()
-        me = "{}:{}".format(*little.socket.getsockname())
-        assert served.count(me) == 1
-        assert served.index(me) < frames - 1
-        answers = 0
-        while answers < frames:
-            assert much.frame()
-            answers += 1
+        with Raw(broker.address) as much, Raw(broker.address) as little:  # no earlier, as a connection keeps the method
+            much.send(b"".join(request(METADATA, 1, number, metadata_v1("none")) for number in range(frames)))
+            assert begun.wait(WAIT_S)
+            little.send(request(API_VERSIONS, 0, 1))
+            sent.set()
+            assert little.frame()
+            me = "{}:{}".format(*little.socket.getsockname())
+            assert served.count(me) == 1
+            assert served.index(me) < frames - 1
+            answers = 0
+            while answers < frames:
+                assert much.frame()
+                answers += 1
