@@ -12,6 +12,7 @@ import struct
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Event
 from types import CodeType, FrameType
@@ -20,6 +21,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import ottla
+from ottla.net.startup import warm_up
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.support.frames import FIND_COORDINATOR, Batch, Raw, array, blob, string
 from tests.support.messages import request
@@ -106,6 +108,9 @@ def join_v3(group_id: str) -> bytes:
 
 @pytest.fixture
 def broker() -> ottla.Broker:
+    """Return a broker that has nothing to import any more: an import on its thread would be on the way of each walk."""
+    for name in warm_up.modules():
+        import_module(name)
     return ottla.Broker(log_retention_check_interval_ms=600_000, log_flush_offset_checkpoint_interval_ms=600_000)
 
 
