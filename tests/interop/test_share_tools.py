@@ -46,6 +46,13 @@ def tool(share_broker: Peer, toolbox: Toolbox) -> Tool:
 
 
 @pytest.fixture
+def lines(share_broker: Peer) -> Iterator[Lines]:
+    with Lines(share_broker.address) as lines:
+        lines.wait_for_coordinator()
+        yield lines
+
+
+@pytest.fixture
 def shared(share_broker: Peer, tool: Tool, unique: Callable[[str], str]) -> tuple[str, str]:
     """A topic with ten records, and the name of a share group that begins with the first."""
     topic, group = unique("tools"), unique("sharers")
@@ -109,10 +116,10 @@ def test_share_groups_are_listed_described_reset_and_deleted(share_broker: Peer,
 
 
 def test_streams_groups_are_listed_described_reset_and_deleted(
-    share_broker: Peer, shared: tuple[str, str], tool: Tool, unique: Callable[[str], str]
+    lines: Lines, shared: tuple[str, str], tool: Tool, unique: Callable[[str], str]
 ) -> None:
     topic, _ = shared
-    group, run, lines = unique("streams"), partial(tool, "streams-groups"), Lines(share_broker.address)
+    group, run = unique("streams"), partial(tool, "streams-groups")
     member = {"group_id": group, "member_id": "m", "process_id": "p", "rebalance_timeout_ms": 60_000, "client_tags": []}
     tasks: dict[str, list[object]] = {"active_tasks": [], "standby_tasks": [], "warmup_tasks": []}
     subtopologies = named_for(TOPOLOGIES["changelog"], group)
@@ -131,4 +138,3 @@ def test_streams_groups_are_listed_described_reset_and_deleted(
     assert re.search(rf"{topic}\s+0\s+0\b", said)
     assert "successful" in run("--delete", "--group", group)
     assert group not in run("--list").split()
-    lines.close_all()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 import ottla
-from ottla.wire.api.find_coordinator import FindCoordinatorRequest
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest as Sent
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatResponse as Told
 from ottla.wire.errors import (
@@ -20,7 +19,7 @@ from ottla.wire.errors import (
     STREAMS_INVALID_TOPOLOGY,
 )
 from tests.support.peers import Peer, start_peer
-from tests.support.share_world import FIND, Lines
+from tests.support.share_world import Lines
 from tests.support.streams_programs import STREAMS_SETTINGS
 from tests.support.waiting import eventually
 
@@ -41,11 +40,9 @@ def peer(peer_name: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
 @pytest.fixture
 def lines(peer: Peer) -> Iterator[Lines]:
     """Connections for the members of a test. The coordinator is there when they come."""
-    lines = Lines(peer.address)
-    found = FindCoordinatorRequest(key_type=0, coordinator_keys=["any"])
-    eventually(lambda: lines.ask("first", FIND, 4, found).coordinators[0].error_code == NONE, what="there is a coordinator")
-    yield lines
-    lines.close_all()
+    with Lines(peer.address) as lines:
+        lines.wait_for_coordinator()
+        yield lines
 
 
 class Instance:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from bench import raw
 from ottla.records.batches.builder import build
@@ -60,6 +60,18 @@ class Lines:
     def __init__(self, address: str) -> None:
         self._address = address
         self._open: dict[str, socket.socket] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_all()
+
+    def wait_for_coordinator(self) -> None:
+        """Return once the broker coordinates groups, whose topic the first request for a coordinator creates."""
+        found = request(FIND, 4, key_type=0, coordinator_keys=["any"])
+        eventually(lambda: self.ask("first", FIND, 4, found).coordinators[0].error_code == NONE)
+        self.close("first")
 
     def ask(self, line: str, key: int, version: int, body: Any, patience_s: float = 30) -> Any:
         """Return the response; "waits" if there is none yet, "closes" if the connection was closed."""
@@ -268,7 +280,5 @@ EMPTIES: tuple[object, ...] = (None, [], 0, "", {})
 @contextmanager
 def share_world(peer_name: str, home: Path, settings: Mapping[str, object] | None = None) -> Iterator[ShareWorld]:
     """Start a broker of this kind with its topics, and with `settings` besides those of all."""
-    with start_peer(peer_name, home, {**SETTINGS, **(settings or {})}) as broker:
-        lines = Lines(broker.address)
+    with start_peer(peer_name, home, {**SETTINGS, **(settings or {})}) as broker, Lines(broker.address) as lines:
         yield ShareWorld(lines)
-        lines.close_all()
