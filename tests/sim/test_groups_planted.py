@@ -35,15 +35,15 @@ def file_most(offsets: Offsets, record: Any) -> None:
         FILE(offsets, record)
 
 
-def obey_who_is_out(group: ConsumerGroup, body: Any, version: int) -> int:
-    code = COMMIT_ERROR(group, body, version)
+def obey_who_is_out(group: ConsumerGroup, commit: Any) -> int:
+    code = COMMIT_ERROR(group, commit)
     return NONE if code == UNKNOWN_MEMBER_ID else code
 
 
 MISTAKES: dict[str, tuple[str, str, object, str, Callable[..., Any]]] = {
     "gives what others have": ("consumer", "one owner", ConsumerGroup, "taken_partitions", lambda group, topic_id: ()),
     "takes silence for giving back": ("consumer", "one owner", reconcile, "_still_owns", lambda revoking, owned: bool(owned)),
-    "obeys everybody": ("consumer", "commits grow", ConsumerGroup, "commit_error", lambda group, body, version: NONE),
+    "obeys everybody": ("consumer", "commits grow", ConsumerGroup, "commit_error", lambda group, commit: NONE),
     "obeys who is out": ("consumer", "the fenced are deaf", ConsumerGroup, "commit_error", obey_who_is_out),
     "answers before the sync": ("consumer", "commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
     "loses some commits": ("classic", "commits stay", Offsets, "_file", file_most),

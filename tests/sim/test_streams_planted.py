@@ -37,8 +37,8 @@ def file_most(offsets: Offsets, record: Any) -> None:
         FILE(offsets, record)
 
 
-def obey_who_is_out(group: StreamsGroup, body: Any, version: int) -> int:
-    code = COMMIT_ERROR(group, body, version)
+def obey_who_is_out(group: StreamsGroup, commit: Any) -> int:
+    code = COMMIT_ERROR(group, commit)
     return NONE if code == UNKNOWN_MEMBER_ID else code
 
 
@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any] | dict[type, Any]
     "forgets what must be revoked": ("one owner", heartbeat, "current_record", forget_what_must_be_revoked),
     "does not wait for revocation": ("one owner", reconcile, "_next", revoke_at_once),
     "releases tasks that others have": ("one owner", TaskHolders, "remove", release_too_much),
-    "obeys everybody": ("commits grow", StreamsGroup, "commit_error", lambda group, body, version: NONE),
+    "obeys everybody": ("commits grow", StreamsGroup, "commit_error", lambda group, commit: NONE),
     "obeys who is out": ("the fenced are deaf", StreamsGroup, "commit_error", obey_who_is_out),
     "answers before the sync": ("commits stay", Partition, "when_synced", lambda partition, end, call: call(NONE)),
     "loses some commits": ("commits stay", Offsets, "_file", file_most),

@@ -140,6 +140,11 @@ def tell_at_once(partition: Partition, end: int, call: Callable[[int], None]) ->
     call(NONE)
 
 
+def obey_producers(kind: type[ConsumerGroup] | type[ClassicGroup]) -> Callable[[Any, Any], int]:
+    right: Callable[[Any, Any], int] = kind.commit_error
+    return lambda group, commit: NONE if commit.is_transactional else right(group, commit)
+
+
 KEEPING_NOTHING = {**machine._DECISIONS, InitProducerIdRequest: keep_nothing}
 BY_LEVEL = {**machine._DECISIONS, EndTransaction: end_by_level}
 
@@ -160,9 +165,7 @@ MISTAKES = {
     "looks at the newest open transaction": Mistake("only what is committed", Producers, "first_unstable_offset", newest_open),
     "answers before the sync": Mistake("nothing hangs", Partition, "when_synced", tell_at_once, 1),
     "fences nobody": Mistake("nothing comes late", Transaction, "fence", lambda known, version: known, 4),
-    "obeys members of the past": Mistake(
-        "stable for good", ConsumerGroup, "transactional_commit_error", lambda group, body: NONE, 6
-    ),
+    "obeys members of the past": Mistake("stable for good", ConsumerGroup, "commit_error", obey_producers(ConsumerGroup), 6),
     "keeps nothing for an outside coordinator": Mistake("prepared stays", machine, "_DECISIONS", KEEPING_NOTHING, 2),
     "ends what is prepared when its time is over": Mistake(
         "prepared stays", producers, "timeout_of", lambda body: body.transaction_timeout_ms, 2
@@ -174,9 +177,7 @@ MISTAKES = {
         "ended in time", TransactionMachine, "_next_timeouts", look_by_the_wall_clock, 4
     ),
     "compacts the last record of a batch away": Mistake("nothing hangs", OffsetMap, "retain", retain_too_few),
-    "obeys classic members of the past": Mistake(
-        "stable for good", ClassicGroup, "transactional_commit_error", lambda group, body: NONE, 6
-    ),
+    "obeys classic members of the past": Mistake("stable for good", ClassicGroup, "commit_error", obey_producers(ClassicGroup), 6),
     "tells unstable offsets": Mistake("once each", offsets, "_withhold", lambda *args: None, 6),
 }
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ottla.wire.errors import NONE
+from ottla.wire.errors import CONCURRENT_TRANSACTIONS, NONE
 from tests.support.bad_groups import (
     COMMIT,
     CONSUMER_DESCRIBE,
@@ -25,15 +25,18 @@ from tests.support.bad_groups import (
 )
 from tests.support.messages import request
 
-METADATA = 3
+METADATA, FIND, INIT_PRODUCER_ID, TXN_COMMIT = 3, 10, 22, 28
 HALVES = "halves"
 """The topic with two partitions."""
+PASSING = (CONCURRENT_TRANSACTIONS, *LOADING)
 RECONCILING = ("alone", "to be revoked", "told to revoke", "revoked", "settled")
 MEMBERS = ("first", "second", "nobody")
 EPOCHS = {"now": 0, "before": -1, "ahead": 1, "joining": None}
 OWNED: dict[str, list[int] | None] = {"all": [0, 1], "half": [0], "unsaid": None}
+IN_TRANSACTION = ("TxnOffsetCommit 0", "TxnOffsetCommit 1")
+"""A commit for each partition: the first member may keep the one, and must give up the other."""
 BEATS = tuple(f"Heartbeat, owns {owned}" for owned in OWNED)
-WITH_EPOCH = (*BEATS, "OffsetCommit", "OffsetFetch")
+WITH_EPOCH = (*BEATS, "OffsetCommit", "OffsetFetch", *IN_TRANSACTION)
 ONCE = ("leaves", "DeleteGroups", "OffsetDelete", "JoinGroup")
 
 
@@ -124,6 +127,8 @@ class Reconciling:
             topics = [{"name": HALVES, "partitions": [part]}]
             values = {"group_id": group, "member_id": member, "generation_id_or_member_epoch": epoch, "topics": topics}
             return self._questioner.ask(COMMIT, 9, request(COMMIT, 9, **values))
+        if asked in IN_TRANSACTION:
+            return self._committed_in_transaction(group, member, epoch, int(asked.rpartition(" ")[2]))
         if asked == "OffsetFetch":
             wanted = {"group_id": group, "member_id": member, "member_epoch": epoch}
             wanted["topics"] = [{"name": HALVES, "partition_indexes": [0]}]
@@ -144,6 +149,20 @@ class Reconciling:
             protocols=protocols,
         )
         return self._questioner.ask(JOIN, 3, body)
+
+    def _committed_in_transaction(self, group: str, member: str, epoch: int, partition: int) -> Any:
+        self._questioner.ask(FIND, 3, request(FIND, 3, key=group, key_type=1))  # Apache Kafka creates __transaction_state then
+        init = request(INIT_PRODUCER_ID, 4, transactional_id=group, transaction_timeout_ms=10_000)
+        while (producer := self._questioner.ask(INIT_PRODUCER_ID, 4, init)).error_code in LOADING:
+            time.sleep(0.1)
+        assert producer.error_code == NONE, producer
+        part = {"partition_index": partition, "committed_offset": 5, "committed_metadata": "m"}
+        values = {"group_id": group, "member_id": member, "generation_id_or_member_epoch": epoch}
+        values |= {"transactional_id": group, "producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        body = request(TXN_COMMIT, 5, topics=[{"name": HALVES, "partitions": [part]}], **values)
+        while (answer := self._questioner.ask(TXN_COMMIT, 5, body)).topics[0].partitions[0].error_code in PASSING:
+            time.sleep(0.1)
+        return answer
 
     def _brought_to(self, state: str, group: str) -> dict[str, int]:
         """Return the epoch that each member was told last."""

@@ -11,6 +11,7 @@ from typing import Any, Never, TypeVar
 
 from ottla.coord import expiry, offsets
 from ottla.coord.classic.groups import ClassicGroups
+from ottla.coord.commit_rules import commit_of
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.assign.built_in import BUILT_IN
 from ottla.coord.consumer.events import TopicsSeen
@@ -216,10 +217,11 @@ class GroupMachine:
     def _commit(self, asked: Input[OffsetCommitRequest], now: Now) -> GroupOutcome:
         body = asked.body
         group = self.context.find(body.group_id) or MISSING
-        error_code = group.commit_error(body, asked.version)
+        most_bytes = self.context.settings.offset_metadata_max_bytes
+        error_code = group.commit_error(commit_of(body, asked.version, most_bytes))
         if error_code:
             return Outcome(replies=(Reply(asked.token, offsets.commit_refused(body, error_code)),))
-        records, response = offsets.commit(body, now.wall_ms, self.context.settings.offset_metadata_max_bytes)
+        records, response = offsets.commit(body, now.wall_ms, most_bytes)
         timeout_ms = group.session_restarted_by_commit(body.member_id)
         timers: tuple[Timer, ...] = ()
         if timeout_ms is not None:
@@ -228,10 +230,11 @@ class GroupMachine:
 
     def _commit_in_transaction(self, asked: Input[TxnOffsetCommitRequest], now: Now) -> GroupOutcome:
         body = asked.body
-        error_code = (self.context.find(body.group_id) or MISSING).transactional_commit_error(body)
+        most_bytes = self.context.settings.offset_metadata_max_bytes
+        error_code = (self.context.find(body.group_id) or MISSING).commit_error(commit_of(body, asked.version, most_bytes))
         if error_code:
             return Outcome(replies=(Reply(asked.token, offsets.pending_refused(body, error_code)),))
-        records, response = offsets.commit_in_transaction(body, now.wall_ms, self.context.settings.offset_metadata_max_bytes)
+        records, response = offsets.commit_in_transaction(body, now.wall_ms, most_bytes)
         producer = WrittenBy(body.producer_id, body.producer_epoch)
         return Outcome(tuple(records), (Reply(asked.token, response),), producer=producer)
 

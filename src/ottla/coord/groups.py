@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
 
+from ottla.coord.commit_rules import Commit
 from ottla.coord.consumer.assign import Assignor
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.topics import KnownTopics
@@ -19,8 +20,6 @@ from ottla.coord.outcome import GroupOutcome
 from ottla.coord.records import Stored
 from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
-from ottla.wire.api.offset_commit import OffsetCommitRequest
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, NONE
 
 OfGroup = Callable[[str], Mapping[str, int]]
@@ -36,12 +35,8 @@ GROUP_ID_NOT_FOUND_FROM = 9
 class OffsetRules(Protocol):
     """The rules for commits, fetches and deletions of a group's offsets. Most methods return an error code."""
 
-    def commit_error(self, body: OffsetCommitRequest, version: int, /) -> int:
+    def commit_error(self, commit: Commit, /) -> int:
         """Return the error code of a commit; NONE if it is allowed."""
-        ...
-
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest, /) -> int:
-        """Return the error code of a commit in a producer's transaction; NONE if it is allowed."""
         ...
 
     def fetch_error(self, wanted: FetchGroup, /) -> int:
@@ -118,13 +113,11 @@ class Group(OffsetRules, Protocol):
 class MissingGroup:
     """The rules for a group that does not exist. Offsets can be committed without members, but none can be deleted."""
 
-    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        if body.generation_id_or_member_epoch < 0:
+    def commit_error(self, commit: Commit) -> int:
+        if commit.epoch < 0:
             return NONE
-        return GROUP_ID_NOT_FOUND if version >= GROUP_ID_NOT_FOUND_FROM else ILLEGAL_GENERATION
-
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        return NONE if body.generation_id_or_member_epoch < 0 else ILLEGAL_GENERATION
+        is_old = commit.is_transactional or commit.version < GROUP_ID_NOT_FOUND_FROM
+        return ILLEGAL_GENERATION if is_old else GROUP_ID_NOT_FOUND
 
     def fetch_error(self, wanted: FetchGroup) -> int:
         return NONE

@@ -19,7 +19,7 @@ from ottla.wire.api.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from ottla.wire.errors import GROUP_SUBSCRIBED_TO_TOPIC, NONE, OFFSET_METADATA_TOO_LARGE, UNSTABLE_OFFSET_COMMIT
 
-NO_OFFSET = NO_GENERATION = -1
+NO_OFFSET = -1
 NO_TOPICS: Final = KnownTopics()
 NO_RETENTION_OF_ITS_OWN = -1
 LATEST_MS = (1 << 63) - 1
@@ -335,11 +335,6 @@ def _pending_response(body: TxnOffsetCommitRequest, error_of: Callable[[TxnOffse
             for topic in body.topics
         ]
     )
-
-
-def has_no_member_id(body: TxnOffsetCommitRequest) -> bool:
-    """Return whether the commit has no generation, member id or instance id, as before KIP-447. Membership is then not checked."""
-    return body.generation_id_or_member_epoch == NO_GENERATION and not body.member_id and body.group_instance_id is None
 
 
 def is_longer(text: str, limit: int) -> bool:

@@ -92,10 +92,7 @@ class Room:
     def serves(self, request: type) -> bool:
         return True
 
-    def commit_error(self, body: object, version: int) -> int:
-        return GROUP_ID_NOT_FOUND
-
-    def transactional_commit_error(self, body: object) -> int:
+    def commit_error(self, commit: object) -> int:
         return GROUP_ID_NOT_FOUND
 
     def fetch_error(self, wanted: FetchGroup) -> int:

@@ -29,14 +29,12 @@ from ottla.coord.classic.events import (
 )
 from ottla.coord.classic.states import NEXT, Cause, State
 from ottla.coord.classic.subscription import subscribed_topics
+from ottla.coord.commit_rules import Commit
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.names import TEXT_BYTES
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP, GroupForgotten, GroupStored, StoredMember
-from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import (
     FENCED_INSTANCE_ID,
     ILLEGAL_GENERATION,
@@ -175,26 +173,20 @@ class ClassicGroup:
             return ILLEGAL_GENERATION
         return error_code
 
-    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        """Return the error code of a commit. A commit without a generation is allowed only while the group has no members."""
-        generation = body.generation_id_or_member_epoch
-        if generation < 0 and self.state is State.EMPTY:
+    def commit_error(self, commit: Commit) -> int:
+        """Return the error code of a commit. A commit without a generation is allowed only while the group has no members.
+
+        In a producer's transaction, such a commit is always allowed (before KIP-447), and a rebalance is no error, because the
+        transaction itself fences members of older generations.
+        """
+        if commit.epoch < 0 and self.state is State.EMPTY:
             return NONE
-        if generation < 0 and not body.member_id and body.group_instance_id is None:
-            return UNKNOWN_MEMBER_ID
-        error_code = self.generation_error(body.member_id, body.group_instance_id, generation)
-        if error_code == NONE and self.state is State.COMPLETING_REBALANCE:
+        if commit.epoch < 0 and commit.is_anonymous:
+            return NONE if commit.is_transactional else UNKNOWN_MEMBER_ID
+        error_code = self.generation_error(commit.member_id, commit.group_instance_id, commit.epoch)
+        if error_code == NONE and self.state is State.COMPLETING_REBALANCE and not commit.is_transactional:
             return REBALANCE_IN_PROGRESS
         return error_code
-
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        """Return the error of a commit in a producer's transaction.
-
-        A rebalance is no error, because the transaction itself fences members of older generations.
-        """
-        if has_no_member_id(body):
-            return NONE
-        return self.generation_error(body.member_id, body.group_instance_id, body.generation_id_or_member_epoch)
 
     def fetch_error(self, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
         return NONE

@@ -23,6 +23,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, NamedTuple, Never, TypeVar
 
+from ottla.coord.commit_rules import Commit, member_commit_error, member_fetch_error
 from ottla.coord.consumer.assign import Partitions
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE
 from ottla.coord.consumer.events import (
@@ -35,7 +36,7 @@ from ottla.coord.consumer.events import (
     RejoinAwaited,
     RejoinSeen,
 )
-from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs, commit_error, fetch_error
+from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs
 from ottla.coord.consumer.records import (
     ConsumerStored,
     CurrentForgotten,
@@ -55,13 +56,10 @@ from ottla.coord.consumer.records import (
 )
 from ottla.coord.consumer.states import GroupState, MemberState
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.wire.api.join_group import JoinGroupRequest
-from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
-from ottla.wire.errors import ILLEGAL_GENERATION, NONE, UNKNOWN_MEMBER_ID
+from ottla.wire.errors import NONE
 from ottla.wire.schema import Uuid
 
 K = TypeVar("K")
@@ -151,21 +149,11 @@ class ConsumerGroup:
         """Return whether this group decides a classic request. A JoinGroup to an empty group makes it a classic group instead."""
         return request is not JoinGroupRequest or bool(self.members)
 
-    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        return commit_error(self.members, body, version)
-
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        """Return the error of a commit in a producer's transaction. A commit without a member id is allowed."""
-        epoch = body.generation_id_or_member_epoch
-        if has_no_member_id(body) or (epoch < 0 and not self.members):
-            return NONE
-        member = self.members.get(body.member_id)
-        if member is None:
-            return UNKNOWN_MEMBER_ID
-        return NONE if epoch == member.epoch else ILLEGAL_GENERATION
+    def commit_error(self, commit: Commit) -> int:
+        return member_commit_error(commit, self.members, lambda member, place: member.given_at(place.topic_id, place.partition))
 
     def fetch_error(self, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-        return fetch_error(self.members, wanted)
+        return member_fetch_error(wanted, self.members)
 
     def offset_delete_error(self) -> int:
         return NONE

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Final, Never, TypeVar
 
+from ottla.coord.commit_rules import Commit
 from ottla.coord.consumer.assign import NO_PARTITIONS, Partitions
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.offsets import FetchGroup
@@ -43,8 +44,6 @@ from ottla.coord.share.records import (
     ShareTargetForgotten,
     ShareTargetStored,
 )
-from ottla.wire.api.offset_commit import OffsetCommitRequest
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, NONE
 from ottla.wire.schema import Uuid
 
@@ -117,10 +116,7 @@ class ShareGroup:
         """Return True: no other kind decides a deadline of this group. Requests of other protocols are not in this kind's table."""
         return True
 
-    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        return GROUP_ID_NOT_FOUND
-
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
+    def commit_error(self, commit: Commit) -> int:
         return GROUP_ID_NOT_FOUND
 
     def fetch_error(self, wanted: FetchGroup) -> int:

@@ -26,9 +26,9 @@ from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import ClassVar, Final, Never
 
+from ottla.coord.commit_rules import Commit, Place, member_commit_error, member_fetch_error
 from ottla.coord.consumer.member import LEAVING_EPOCH
 from ottla.coord.consumer.topics import KnownTopics
-from ottla.coord.offsets import has_no_member_id
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.coord.streams.events import (
     DelayBegun,
@@ -46,14 +46,7 @@ from ottla.coord.streams.events import (
     WarmupsSupported,
 )
 from ottla.coord.streams.holders import TaskHolders
-from ottla.coord.streams.member import (
-    NOTHING_HELD,
-    StreamsMember,
-    commit_error,
-    fetch_error,
-    transactional_commit_error,
-    weight_of,
-)
+from ottla.coord.streams.member import NOTHING_HELD, StreamsMember, weight_of
 from ottla.coord.streams.records import (
     StreamsCurrentForgotten,
     StreamsCurrentStored,
@@ -72,10 +65,8 @@ from ottla.coord.streams.records import (
 from ottla.coord.streams.states import StreamsGroupState, StreamsMemberState
 from ottla.coord.streams.topology.dependencies import required_topics
 from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, TaskSets, Topology
-from ottla.wire.api.offset_commit import OffsetCommitRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatResponse
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.wire.errors import NONE
 
 EndpointToPartitions = StreamsGroupHeartbeatResponse.EndpointToPartitions
@@ -168,15 +159,16 @@ class StreamsGroup:
         """Return True: the group decides its timers, some of whose keys classic groups use, too."""
         return True
 
-    def commit_error(self, body: OffsetCommitRequest, version: int) -> int:
-        return commit_error(self.members, self.subtopologies, body, version)
+    def commit_error(self, commit: Commit) -> int:
+        return member_commit_error(commit, self.members, self._given_at)
 
-    def transactional_commit_error(self, body: TxnOffsetCommitRequest) -> int:
-        """Return the error of a commit in a producer's transaction. A commit without a member id is allowed."""
-        return NONE if has_no_member_id(body) else transactional_commit_error(self.members, self.subtopologies, body)
+    def _given_at(self, member: StreamsMember, place: Place) -> int | None:
+        """Return the epoch at which a member got the active task of a partition; None if it does not have the task."""
+        subtopology_id = self.subtopologies.get(place.topic)
+        return None if subtopology_id is None else member.given_at(subtopology_id, place.partition)
 
     def fetch_error(self, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-        return fetch_error(self.members, wanted)
+        return member_fetch_error(wanted, self.members)
 
     def offset_delete_error(self) -> int:
         return NONE

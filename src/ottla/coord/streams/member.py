@@ -1,20 +1,15 @@
-"""One member of a streams group, as an immutable value (KIP-1071), and the checks of its offset commits and fetches."""
+"""One member of a streams group, as an immutable value (KIP-1071)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import getsizeof
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from ottla.coord.consumer.member import MEMBER_EPOCH_FROM
 from ottla.coord.streams.states import StreamsMemberState
 from ottla.coord.streams.values import NO_TASK_IDS, TaskIds, TaskSets
-from ottla.wire.api.offset_commit import OffsetCommitRequest
-from ottla.wire.api.offset_fetch import OffsetFetchRequest
-from ottla.wire.api.txn_offset_commit import TxnOffsetCommitRequest
-from ottla.wire.errors import ILLEGAL_GENERATION, NONE, STALE_MEMBER_EPOCH, UNKNOWN_MEMBER_ID, UNSUPPORTED_VERSION
 
 TaskEpochs = Mapping[str, Mapping[int, int]]
 """The epoch at which each active task was assigned, by subtopology id and partition. Older commits are refused."""
@@ -61,6 +56,8 @@ class StreamsMember:
     process answers interactive queries. `client_tags` are ordered by key.
     """
 
+    is_classic: ClassVar[bool] = False
+
     member_id: str
     instance_id: str | None = None
     rack_id: str | None = None
@@ -94,61 +91,3 @@ class StreamsMember:
             if epoch is not None:
                 return epoch
         return None
-
-
-Members = Mapping[str, StreamsMember]
-Places = Iterable[tuple[str, int]]
-"""Topics and partitions of a commit."""
-
-
-def commit_error(members: Members, subtopologies: Mapping[str, str], body: OffsetCommitRequest, version: int) -> int:
-    """Return the error of a commit. A commit without an epoch comes from outside the group, which must be empty then.
-
-    `subtopologies` is the id of the subtopology that reads each source topic.
-    """
-    epoch = body.generation_id_or_member_epoch
-    if epoch < 0 and not members:
-        return NONE
-    member = members.get(body.member_id)
-    if member is None:
-        return UNKNOWN_MEMBER_ID
-    if version < MEMBER_EPOCH_FROM:
-        return UNSUPPORTED_VERSION
-    places = ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
-    return _epoch_error(member, epoch, subtopologies, places)
-
-
-def transactional_commit_error(members: Members, subtopologies: Mapping[str, str], body: TxnOffsetCommitRequest) -> int:
-    """Return the error of a commit with a member id in a producer's transaction."""
-    epoch = body.generation_id_or_member_epoch
-    if epoch < 0 and not members:
-        return NONE
-    member = members.get(body.member_id)
-    if member is None:
-        return UNKNOWN_MEMBER_ID
-    places = ((topic.name, wanted.partition_index) for topic in body.topics for wanted in topic.partitions)
-    return ILLEGAL_GENERATION if _epoch_error(member, epoch, subtopologies, places) else NONE
-
-
-def _epoch_error(member: StreamsMember, epoch: int, subtopologies: Mapping[str, str], places: Places) -> int:
-    """Return STALE_MEMBER_EPOCH unless the member had the active tasks of all `places` at `epoch`."""
-    if epoch == member.epoch:
-        return NONE
-    if epoch > member.epoch:
-        return STALE_MEMBER_EPOCH
-    for topic, partition in places:
-        subtopology_id = subtopologies.get(topic)
-        given_at = None if subtopology_id is None else member.given_at(subtopology_id, partition)
-        if given_at is None or epoch < given_at:
-            return STALE_MEMBER_EPOCH
-    return NONE
-
-
-def fetch_error(members: Members, wanted: OffsetFetchRequest.OffsetFetchRequestGroup) -> int:
-    """Return the error of a fetch. A fetch without member id and epoch is allowed. A member must send its present epoch."""
-    if wanted.member_id is None and wanted.member_epoch < 0:
-        return NONE
-    member = members.get(wanted.member_id or "")
-    if member is None:
-        return UNKNOWN_MEMBER_ID
-    return NONE if wanted.member_epoch == member.epoch else STALE_MEMBER_EPOCH

@@ -31,6 +31,7 @@ from ottla.wire.errors import (
     MEMBER_ID_REQUIRED,
     NON_EMPTY_GROUP,
     NONE,
+    OFFSET_METADATA_TOO_LARGE,
     STALE_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,
     UNRELEASED_INSTANCE_ID,
@@ -203,19 +204,31 @@ def test_a_revoking_member_commits_what_it_still_has() -> None:
     assert commit(house, 2, 0, 1) == NONE
 
 
+def commit_in_transaction(house: StreamsHouse, epoch: int, member_id: str, partition: int = 0, metadata: str = "") -> int:
+    of = TxnOffsetCommitRequest
+    part = of.TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=5, committed_metadata=metadata)
+    topics = [of.TxnOffsetCommitRequestTopic(name="t", partitions=[part])]
+    said: dict[str, Any] = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0, "topics": topics}
+    answer = house.ask(of(group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id, **said), 5)
+    return int(answer.topics[0].partitions[0].error_code)
+
+
 def test_a_transaction_commits_for_a_member_or_for_nobody() -> None:
     house = StreamsHouse()
     house.join()
-    of = TxnOffsetCommitRequest
-    parts = [of.TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5)]
+    asked = (2, "ada"), (-1, ""), (3, "ada"), (2, "bea")
+    told = [commit_in_transaction(house, *each) for each in asked]
+    assert told == [NONE, NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID]
 
-    def ask(epoch: int, member_id: str) -> int:
-        topics = [of.TxnOffsetCommitRequestTopic(name="t", partitions=parts)]
-        said: dict[str, Any] = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0, "topics": topics}
-        answer = house.ask(of(group_id="g", generation_id_or_member_epoch=epoch, member_id=member_id, **said), 5)
-        return int(answer.topics[0].partitions[0].error_code)
 
-    assert [ask(2, "ada"), ask(-1, ""), ask(3, "ada"), ask(2, "bea")] == [NONE, NONE, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID]
+def test_a_transaction_commits_with_the_epoch_of_a_task_and_too_much_metadata_is_an_error_of_its_own() -> None:
+    house = StreamsHouse()
+    house.join()
+    house.join("bea")
+    house.live("ada", owns={"0": [0, 1]})
+    house.live("ada", owns={"0": [0]})
+    assert [commit_in_transaction(house, 2, "ada", partition) for partition in (0, 1)] == [NONE, ILLEGAL_GENERATION]
+    assert commit_in_transaction(house, 2, "ada", 1, "m" * 5000) == OFFSET_METADATA_TOO_LARGE
 
 
 def test_offsets_are_fetched_with_the_present_epoch_or_by_anybody() -> None:
