@@ -76,6 +76,7 @@ sim: .venv/ready
 	$(BIN)/python -m tests.sim.journals --points 50000 --seconds 900
 	$(BIN)/python -m tests.sim.followers --seeds 2000
 	$(BIN)/python -m tests.sim.groups --seeds 5000
+	$(BIN)/python -m tests.sim.groups --kind streams --seeds 5000
 	$(BIN)/python -m tests.sim.share_groups --seeds 5000
 	$(BIN)/python -m tests.sim.transactions --seeds 1000
 	$(BIN)/python -m tests.sim.share_states --seeds 10000 --seconds 3600

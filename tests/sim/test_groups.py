@@ -23,6 +23,7 @@ from tests.sim.lives.group_ledger import GroupLedger, Seat
 from tests.sim.seeds import Violation
 
 SHARES = 10
+SHARES_OF_STREAMS = 4
 SEEDS_PER_SHARE = 15
 T = TopicPartition("t", 0)
 GIVE_UP = SimClassicMember._revoke
@@ -35,6 +36,13 @@ def test_what_must_be_true_of_groups_is_true_whatever_happens(share: int) -> Non
         lived = groups.live(seed)  # raises what was violated
         assert lived.seed == seed
         assert lived.beats <= 2 * group_life.MOST_BEATS
+
+
+@pytest.mark.parametrize("share", range(SHARES_OF_STREAMS))
+@pytest.mark.rows(2, seconds=3)
+def test_what_must_be_true_of_streams_groups_is_true_whatever_happens(share: int) -> None:
+    for seed in range(share * SEEDS_PER_SHARE, (share + 1) * SEEDS_PER_SHARE):
+        assert groups.live(seed, kind=group_crowd.STREAMS).beats <= 2 * group_life.MOST_BEATS
 
 
 @pytest.mark.parametrize("share", range(2))
@@ -73,7 +81,7 @@ def test_what_a_static_member_gave_up_without_a_word_is_read_after_the_next_chan
     assert died
 
 
-@pytest.mark.parametrize("kind", group_crowd.KINDS)
+@pytest.mark.parametrize("kind", [*group_crowd.KINDS, group_crowd.STREAMS])
 def test_a_seed_is_lived_the_same_way_every_time(kind: str) -> None:
     assert groups.live(3, kind=kind) == groups.live(3, kind=kind)
 
