@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from ottla.coord.consumer.assign import TopicShape
+from ottla.coord.consumer.assign import TopicShape, finish
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.topics import KnownTopic, KnownTopics
 from ottla.coord.group_machine import GroupMachine
@@ -18,6 +18,7 @@ from ottla.coord.records import OffsetPending, decode_record
 from ottla.coord.runtime.machine import NOBODY, Due, Input
 from ottla.coord.settings import GroupSettings
 from ottla.coord.streams.group import StreamsGroup
+from ottla.coord.streams.topology.request import StreamsHeartbeat, check
 from ottla.ports import Now
 from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
@@ -80,6 +81,8 @@ class StreamsHouse:
     def ask(self, body: Any, version: int | None = None, client_id: str = "client", client_host: str = "/host") -> Any:
         """Pass a request to the machine. The reply is the message; with a topology's missing topics, see `missing`."""
         self._token += 1
+        if isinstance(body, Sent):
+            body = StreamsHeartbeat(body, None if body.topology is None else finish(check(body.topology)))
         outcome = self.machine.decide(
             Input(body, self.version if version is None else version, client_id, client_host, self._token), self.now
         )

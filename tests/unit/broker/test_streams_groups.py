@@ -8,6 +8,8 @@ import pytest
 
 from ottla.broker.serving.request import Close
 from ottla.cluster.acls import Operation, Permission, Resource
+from ottla.coord.streams.topology.request import MOST_TOPICS
+from ottla.coord.streams.values import MISSING_INTERNAL_TOPICS
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.wire.api.create_acls import CreateAclsRequest
 from ottla.wire.api.create_partitions import CreatePartitionsRequest
@@ -34,6 +36,10 @@ from ottla.wire.errors import (
 from tests.support.acl_peers import MachineOfUsers
 from tests.support.machine import Machine
 from tests.support.streams_house import listed, source, statuses, tasks, topology
+from tests.support.work import measured
+
+MOST_CALLS = 16_000
+"""In one step: about three milliseconds of work."""
 
 HEARTBEAT, DESCRIBE = 88, 89
 AT_ONCE: dict[str, Any] = {"group_streams_initial_rebalance_delay_ms": 0, "group_streams_assignment_interval_ms": 0}
@@ -272,3 +278,30 @@ def test_thousands_of_members_are_described_in_slices() -> None:
         assert join(machine, name).error_code == NONE
     (group,) = machine.ask(DESCRIBE, 0, StreamsGroupDescribeRequest(group_ids=["g"])).groups
     assert sorted(member.member_id for member in group.members) == sorted(names)
+
+
+def largest_topology() -> Sent.Topology:
+    """A chain of subtopologies, with as many topics as a topology may have."""
+
+    def link(number: int) -> Sent.Subtopology:
+        return Sent.Subtopology(
+            subtopology_id=str(number),
+            source_topics=[] if number else ["t"],
+            repartition_sink_topics=[f"again-{number + 1}"],
+            repartition_source_topics=[Sent.TopicInfo(name=f"again-{number}")] if number else [],
+            state_changelog_topics=[
+                Sent.TopicInfo(name=f"log-{number}-{each}", topic_configs=LOG.topic_configs) for each in (0, 1)
+            ],
+        )
+
+    return topology(*map(link, range(MOST_TOPICS // 4)))
+
+
+def test_a_member_with_the_largest_topology_joins_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(**AT_ONCE)
+    with_topic(machine)
+    assert join(machine, group_id="first").error_code == NONE
+    with measured(monkeypatch) as work, work.piece("bundle"):
+        told = join(machine, sent=largest_topology())
+    assert statuses(told) == [MISSING_INTERNAL_TOPICS]
+    assert work.most_calls.calls <= MOST_CALLS, work.most_calls

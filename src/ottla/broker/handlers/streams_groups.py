@@ -27,7 +27,7 @@ from ottla.cluster.features import OFF, STREAMS_VERSION
 from ottla.cluster.names import INTERNAL, name_error
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.topology.creation import creatable
-from ottla.coord.streams.topology.request import name_fault, named_topics, parse
+from ottla.coord.streams.topology.request import CheckedTopology, StreamsHeartbeat, check, name_fault, named_topics
 from ottla.coord.streams.topology.statuses import some_of
 from ottla.coord.streams.values import MISSING_INTERNAL_TOPICS, InternalTopic
 from ottla.ports import Steps
@@ -68,22 +68,36 @@ def streams_group_heartbeat(request: HeartbeatRequest, context: StreamsContext) 
     """Serve a heartbeat if the settings and the feature level allow the streams protocol."""
     if not _serves_streams(context.settings, context.features):
         return StreamsGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
-    refused = _topology_error(request, context.rights)
-    if refused is not None:
-        return refused
+    topology = request.body.topology
+    return _decide(request, context, None) if topology is None else _check_topology(request, context, topology)
+
+
+def _decide(request: HeartbeatRequest, context: StreamsContext, checked: CheckedTopology | None) -> Reply:
     finish = partial(_with_topics, request, context)
-    return context.groups.request(request.body.group_id, request.body, request, finish, blocking=True)
+    body = StreamsHeartbeat(request.body, checked)
+    return context.groups.request(request.body.group_id, body, request, finish, blocking=True)
+
+
+def _check_topology(
+    request: HeartbeatRequest, context: StreamsContext, sent: StreamsGroupHeartbeatRequest.Topology
+) -> Steps[Reply]:
+    """Serve a heartbeat with a topology, with pauses."""
+    checked = yield from check(sent)
+    yield None
+    refused = _topology_error(request, context.rights, sent) if checked.fault is None else None
+    yield None
+    return _decide(request, context, checked) if refused is None else refused
 
 
 def _serves_streams(settings: SettingsInForce, features: Features) -> bool:
     return "streams" in settings.value.group_coordinator_rebalance_protocols and features.level(STREAMS_VERSION) != OFF
 
 
-def _topology_error(request: HeartbeatRequest, rights: Rights) -> StreamsGroupHeartbeatResponse | None:
+def _topology_error(
+    request: HeartbeatRequest, rights: Rights, sent: StreamsGroupHeartbeatRequest.Topology
+) -> StreamsGroupHeartbeatResponse | None:
     """Return the refusal of a topology with topics that it may not use, or that the member may not describe."""
-    if request.body.topology is None:
-        return None
-    names = named_topics(parse(request.body.topology))
+    names = named_topics(sent.subtopologies)
     fault = name_fault(names, INTERNAL, name_error)
     if fault is not None:
         return StreamsGroupHeartbeatResponse(error_code=STREAMS_INVALID_TOPOLOGY, error_message=fault)

@@ -10,7 +10,7 @@ from ottla.coord.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.topology.endpoints import task_fault
-from ottla.coord.streams.topology.request import has_patterns, parse, topology_fault
+from ottla.coord.streams.topology.request import CheckedTopology, has_patterns
 from ottla.coord.streams.values import ConfiguredTopology, TaskIds, TaskSets
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.errors import (
@@ -31,9 +31,9 @@ TaskOffset = StreamsGroupHeartbeatRequest.TaskOffset
 _BLANKS = "".join(map(chr, range(33)))
 
 
-def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal | None:
-    """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
-    unsupported = _unsupported_part(body, version)
+def request_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None, version: int) -> Refusal | None:
+    """Return the refusal of an invalid request with a `checked` topology, whatever the state of its group; None if it is valid."""
+    unsupported = _unsupported_part(body, checked, version)
     if unsupported is not None:
         return _invalid(unsupported)
     for name, text in (
@@ -44,10 +44,10 @@ def request_error(body: StreamsGroupHeartbeatRequest, version: int) -> Refusal |
     ):
         if text is not None and not text.strip(_BLANKS):
             return _invalid(f"{name} can't be empty: set it, or use null where that is allowed.")
-    return _epoch_error(body) or _lists_error(body)
+    return _epoch_error(body, checked) or _lists_error(body)
 
 
-def _unsupported_part(body: StreamsGroupHeartbeatRequest, version: int) -> str | None:
+def _unsupported_part(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None, version: int) -> str | None:
     """Return a sentence about the first thing that no group, or no member of this version, can use yet; None otherwise."""
     if version < WARMUPS_FROM:
         if body.instance_id is not None:
@@ -57,7 +57,7 @@ def _unsupported_part(body: StreamsGroupHeartbeatRequest, version: int) -> str |
                 return f"{name} are not supported yet: they need version {WARMUPS_FROM} of heartbeats."
         if body.warmup_tasks:
             return f"WarmupTasks are not supported yet: they need version {WARMUPS_FROM} of heartbeats."
-    if body.topology is not None and has_patterns(parse(body.topology)):
+    if checked is not None and has_patterns(checked.topology):
         return "Regular expressions for source topics are not supported yet: name the topics."
     return None
 
@@ -66,10 +66,10 @@ def _invalid(message: str) -> Refusal:
     return Refusal(INVALID_REQUEST, message)
 
 
-def _epoch_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+def _epoch_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None) -> Refusal | None:
     epoch = body.member_epoch
     if epoch == JOINING_EPOCH:
-        return _joining_error(body)
+        return _joining_error(body, checked)
     if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
         return _invalid("InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
     if epoch < STATIC_LEAVING_EPOCH:
@@ -77,16 +77,15 @@ def _epoch_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
     return None
 
 
-def _joining_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
+def _joining_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None) -> Refusal | None:
     if body.rebalance_timeout_ms == -1:
         return _invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
     for name, tasks in (("Active", body.active_tasks), ("Standby", body.standby_tasks), ("Warmup", body.warmup_tasks)):
         if tasks is None or tasks:
             return _invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
-    if body.topology is None:
+    if checked is None:
         return _invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
-    fault = topology_fault(parse(body.topology))
-    return None if fault is None else Refusal(STREAMS_INVALID_TOPOLOGY, fault)
+    return None if checked.fault is None else Refusal(STREAMS_INVALID_TOPOLOGY, checked.fault)
 
 
 def _lists_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:

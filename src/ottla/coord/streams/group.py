@@ -356,17 +356,20 @@ def _topology_forgotten(group: StreamsGroup, event: TopologyForgotten) -> None:
 
 def topology_weight(topology: Topology) -> int:
     """Return the memory of a topology in bytes."""
-    weight = 0
-    for subtopology in topology.subtopologies:
-        internal = (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
-        names = (*subtopology.source_topics, *subtopology.repartition_sink_topics, *(topic.name for topic in internal))
-        configs = (text for topic in internal for config in topic.configs for text in config)
-        weight += 10 * TOPIC_BYTES + TOPIC_BYTES * len(names) + sum(map(getsizeof, names)) + sum(map(getsizeof, configs))
-        weight += sum(
-            TOPIC_BYTES + 8 * (len(group.source_topics) + len(group.repartition_source_topics))
-            for group in subtopology.copartition_groups
-        )
-    return weight
+    names: list[str] = []
+    configs: list[str] = []
+    indexes = groups = 0
+    for each in topology.subtopologies:
+        names += each.source_topics
+        names += each.repartition_sink_topics
+        for topic in (*each.repartition_source_topics, *each.state_changelog_topics):
+            names.append(topic.name)
+            for config in topic.configs:
+                configs += config
+        groups += len(each.copartition_groups)
+        indexes += sum([len(group.source_topics) + len(group.repartition_source_topics) for group in each.copartition_groups])
+    of_texts = sum(map(getsizeof, names)) + sum(map(getsizeof, configs))
+    return TOPIC_BYTES * (10 * len(topology.subtopologies) + len(names) + groups) + 8 * indexes + of_texts
 
 
 def _topology_configured(group: StreamsGroup, event: TopologyConfigured) -> None:

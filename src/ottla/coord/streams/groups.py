@@ -23,9 +23,10 @@ from ottla.coord.streams.records import RECORDS, StreamsEpochForgotten, StreamsS
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.states import StreamsMemberState
 from ottla.coord.streams.target import continue_assignment
+from ottla.coord.streams.topology.request import StreamsHeartbeat
 from ottla.ports import Now
 from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
+from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, INVALID_GROUP_ID
 from ottla.wire.schema import Message
 
@@ -84,8 +85,8 @@ class StreamsGroups:
             group.stale = group.stale or not group.required.isdisjoint(event.names)
 
     def _heartbeat(self, asked: TaskAsk, now: Now) -> GroupOutcome:
-        body = asked.body
-        refused = request_error(body, asked.version)
+        body, checked = asked.body
+        refused = request_error(body, checked, asked.version)
         group = self.groups.get(body.group_id) or StreamsGroup(body.group_id)
         draft = StreamsDraft(group, self._context, now, asked.token, asked.version)
         if refused is None and body.group_id not in self.groups:
@@ -149,11 +150,11 @@ def _refuse_described(body: StreamsGroupDescribeRequest, error_code: int) -> Str
 
 
 StreamsGroups.decisions = {
-    StreamsGroupHeartbeatRequest: StreamsGroups._heartbeat,
+    StreamsHeartbeat: StreamsGroups._heartbeat,
     StreamsGroupDescribeRequest: StreamsGroups._describe,
     **dict.fromkeys((SessionKey, RebalanceKey, InitialDelayKey, TaskAssignmentKey), StreamsGroups._timed_out),
 }
 StreamsGroups.refusals = {
-    StreamsGroupHeartbeatRequest: lambda body, error_code: HeartbeatResult(StreamsGroupHeartbeatResponse(error_code=error_code)),
+    StreamsHeartbeat: lambda body, error_code: HeartbeatResult(StreamsGroupHeartbeatResponse(error_code=error_code)),
     StreamsGroupDescribeRequest: _refuse_described,
 }

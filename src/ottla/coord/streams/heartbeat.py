@@ -49,7 +49,7 @@ from ottla.coord.streams.states import StreamsMemberState
 from ottla.coord.streams.target import target
 from ottla.coord.streams.topology.configuration import InvalidTopology, configure
 from ottla.coord.streams.topology.dependencies import is_same, required_topics
-from ottla.coord.streams.topology.request import parse
+from ottla.coord.streams.topology.request import StreamsHeartbeat
 from ottla.coord.streams.topology.statuses import shutdown, stale_topology
 from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, TaskSets, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -66,7 +66,7 @@ log = logging.getLogger("ottla.coord")
 UNCONFIRMED_MS: Final = 10_000
 """The time in ms within which a member reports the tasks that a reply sent it. After it, one more reply sends them."""
 
-TaskAsk = Input[StreamsGroupHeartbeatRequest]
+TaskAsk = Input[StreamsHeartbeat]
 
 
 class TopologyOutlook(NamedTuple):
@@ -79,7 +79,7 @@ class TopologyOutlook(NamedTuple):
 
 def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     """Decide the heartbeat of a present or joining member. The draft's group can be new."""
-    body = ask.body
+    body, checked = ask.body
     if body.member_epoch == JOINING_EPOCH:
         refused = room_error(draft.group, body.instance_id, draft.context.settings.group_streams_max_size)
         if refused is not None:
@@ -89,7 +89,7 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     if isinstance(member, Refusal):
         return member
     updated = update_member(member, ask)
-    topology = _topology(draft, body)
+    topology = _topology(draft, None if checked is None else checked.topology)
     if isinstance(topology, Refusal):
         return topology
     refused = _crowd_error(draft, member, updated, topology)
@@ -163,7 +163,7 @@ def remove_member(draft: StreamsDraft, member: StreamsMember) -> None:
 
 def update_member(member: StreamsMember, ask: TaskAsk) -> StreamsMember:
     """Return the member updated with the values in this request. Return the same object if nothing changes."""
-    body = ask.body
+    body = ask.body.request
     tags = None if body.client_tags is None else tuple(sorted({tag.key: tag.value for tag in body.client_tags}.items()))
     endpoint = body.user_endpoint
     says: dict[str, object] = {
@@ -181,13 +181,12 @@ def update_member(member: StreamsMember, ask: TaskAsk) -> StreamsMember:
     return replace(member, **news) if news else member  # type: ignore[arg-type]  # types as in the fields
 
 
-def _topology(draft: StreamsDraft, body: StreamsGroupHeartbeatRequest) -> Topology | Refusal:
+def _topology(draft: StreamsDraft, sent: Topology | None) -> Topology | Refusal:
     """Return the group's topology, which is the one of its first member. Another one in the same or a later epoch is refused."""
     known = draft.group.topology
-    if body.topology is None:
+    if sent is None:
         # A group without topology was damaged: its members must join again, and send it.
         return known or Refusal(UNKNOWN_MEMBER_ID, f"Group {draft.group_id} has no topology: join again with one.")
-    sent = parse(body.topology)
     if known is None:
         return sent
     if known.epoch > sent.epoch or is_same(known, sent):

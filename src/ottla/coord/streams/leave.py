@@ -23,7 +23,7 @@ log = logging.getLogger("ottla.coord")
 
 def leave(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     """Decide a heartbeat by which a member leaves: for good (epoch -1), or as a static member that will join again (-2)."""
-    body, group = ask.body, draft.group
+    body, group = ask.body.request, draft.group
     if body.instance_id is not None:
         refused = static_error(group, body.member_id, body.instance_id)
     else:

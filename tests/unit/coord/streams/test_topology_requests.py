@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from ottla.coord.consumer.assign import finish
 from ottla.coord.streams.topology import statuses
 from ottla.coord.streams.topology.request import (
     MOST_COPARTITIONED,
     MOST_SUBTOPOLOGIES,
     MOST_TOPICS,
+    check,
     has_patterns,
     name_fault,
     named_topics,
@@ -57,11 +59,7 @@ def test_a_topology_arrives_as_it_was_sent() -> None:
     )
     assert parse(sent) == Topology(7, (GOOD,))
     assert topology_fault(parse(sent)) is None
-    assert named_topics(parse(sent)) == ["lines", "more", "words", "again", "counts"]
-
-
-def test_each_topic_is_named_once() -> None:
-    assert named_topics(Topology(0, (GOOD, GOOD._replace(subtopology_id="1")))) == ["lines", "more", "words", "again", "counts"]
+    assert named_topics(sent.subtopologies * 2) == ["lines", "more", "words", "again", "counts"], "each once"
 
 
 @pytest.mark.parametrize(
@@ -90,18 +88,27 @@ def test_a_negative_epoch_is_refused() -> None:
     assert topology_fault(Topology(-1, (GOOD,))) is not None
 
 
+def _of(**lists: Any) -> Request.Subtopology:
+    return Request.Subtopology(subtopology_id="0", **lists)
+
+
+JOINED = Request.CopartitionGroup(source_topics=[0] * (MOST_COPARTITIONED + 1))
+
+
 @pytest.mark.parametrize(
-    "topology",
+    "subtopologies",
     [
-        Topology(0, tuple(DeclaredSubtopology(str(number)) for number in range(MOST_SUBTOPOLOGIES + 1))),
-        Topology(0, (GOOD._replace(source_topics=("t",) * MOST_TOPICS),)),
-        Topology(0, (GOOD._replace(copartition_groups=(CopartitionGroup((0,) * (MOST_COPARTITIONED + 1)),)),)),
-        Topology(0, (GOOD._replace(copartition_groups=(CopartitionGroup(),) * (MOST_COPARTITIONED + 1)),)),
+        [_of()] * (MOST_SUBTOPOLOGIES + 1),
+        [_of(source_topics=["t"] * (MOST_TOPICS + 1))],
+        [_of(source_topics=["t"], copartition_groups=[JOINED])],
+        [_of(source_topics=["t"], copartition_groups=[Request.CopartitionGroup()] * (MOST_COPARTITIONED + 1))],
     ],
     ids=["subtopologies", "topics", "joined", "empty groups"],
 )
-def test_a_topology_beyond_the_limits_is_refused(topology: Topology) -> None:
-    assert "allowed" in (topology_fault(topology) or "")
+def test_a_topology_beyond_the_limits_is_refused_unread(subtopologies: list[Request.Subtopology]) -> None:
+    checked = finish(check(Request.Topology(epoch=0, subtopologies=subtopologies)))
+    assert "allowed" in (checked.fault or "")
+    assert checked.topology == Topology(0)
 
 
 def test_patterns_are_noticed() -> None:

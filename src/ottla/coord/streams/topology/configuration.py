@@ -16,6 +16,7 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.streams.topology.dependencies import required_topics
 from ottla.coord.streams.topology.statuses import incorrectly_partitioned, missing_internals, missing_sources
 from ottla.coord.streams.values import (
     ConfiguredSubtopology,
@@ -56,13 +57,15 @@ def configure(topology: Topology, topics: KnownTopics) -> ConfiguredTopology | I
 
 
 class _Configuration:
-    """One configuration in progress. `counts` are the partition counts decided so far, by topic name."""
+    """One configuration in progress. `_counts` are the partition counts decided so far, by topic name."""
 
     def __init__(self, topology: Topology, topics: KnownTopics) -> None:
         self._epoch = topology.epoch
-        self._topics = topics
         self._subtopologies = _in_java_order(topology.subtopologies)
+        found = ((name, topics.topic(name)) for name in required_topics(topology))
+        self._existing = {name: topic.shape.partitions for name, topic in found if topic is not None}
         self._counts: dict[str, int] = {}
+        self._task_counts: dict[str, int] = {}
 
     def result(self) -> ConfiguredTopology:
         self._check_sources()
@@ -75,17 +78,12 @@ class _Configuration:
         problem = missing_internals(topic.name for topic in missing) if missing else None
         return ConfiguredTopology(self._epoch, configured, missing, problem)
 
-    def _existing_count(self, name: str) -> int | None:
-        topic = self._topics.topic(name)
-        return None if topic is None else topic.shape.partitions
-
-    def _count(self, name: str) -> int | None:
-        """Return the partition count of a topic that exists, else the count decided for it; None if there is neither."""
-        existing = self._existing_count(name)
-        return self._counts.get(name) if existing is None else existing
+    def _count(self, name: str) -> int:
+        """Return the partition count of a topic that exists, else the count decided for it; 0 if there is neither."""
+        return self._existing.get(name) or self._counts.get(name, 0)
 
     def _check_sources(self) -> None:
-        missing = {name for each in self._subtopologies for name in each.source_topics if self._existing_count(name) is None}
+        missing = {name for each in self._subtopologies for name in each.source_topics if name not in self._existing}
         if missing:
             raise _Rejected(missing_sources(missing))
 
@@ -122,7 +120,7 @@ class _Configuration:
 
     def _largest_source(self, subtopology: DeclaredSubtopology) -> int:
         """Return the largest known partition count of the topics that a subtopology reads; 0 if none is known."""
-        known = [self._existing_count(name) or 0 for name in subtopology.source_topics]
+        known = [self._existing.get(name, 0) for name in subtopology.source_topics]
         known += [self._counts.get(topic.name, 0) for topic in subtopology.repartition_source_topics]
         return max(known, default=0)
 
@@ -142,7 +140,7 @@ class _Configuration:
             for group in each.copartition_groups:
                 names = {each.source_topics[index] for index in group.source_topics}
                 names |= {each.repartition_source_topics[index].name for index in group.repartition_source_topics}
-                self._enforce({name: self._count(name) or 0 for name in names}, fixed)
+                self._enforce({name: self._count(name) for name in names}, fixed)
 
     def _enforce(self, counts: Mapping[str, int], fixed: Mapping[str, bool]) -> None:
         """Give the topics of one co-partition group the same partition count.
@@ -166,16 +164,17 @@ class _Configuration:
             count = self._task_count(each)
             if not count:
                 raise _Rejected(InvalidTopology(f"Subtopology {each.subtopology_id} has no source topics."))
+            self._task_counts[each.subtopology_id] = count
             self._counts.update((topic.name, count) for topic in each.state_changelog_topics)
 
     def _task_count(self, subtopology: DeclaredSubtopology) -> int:
         """Return the number of a subtopology's tasks: the largest partition count of the topics that it reads."""
         names = (*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics))
-        return max((self._count(name) or 0 for name in names), default=0)
+        return max(map(self._count, names), default=0)
 
     def _configure(self, subtopology: DeclaredSubtopology) -> ConfiguredSubtopology:
         return ConfiguredSubtopology(
-            self._task_count(subtopology),
+            self._task_counts[subtopology.subtopology_id],
             tuple(sorted(set(subtopology.source_topics))),
             tuple(sorted(set(subtopology.repartition_sink_topics))),
             self._with_counts(subtopology.repartition_source_topics),
@@ -184,19 +183,22 @@ class _Configuration:
 
     def _with_counts(self, topics: tuple[InternalTopic, ...]) -> tuple[InternalTopic, ...]:
         """Return internal topics in order, with the partition counts that the topology requires."""
-        return tuple(topic._replace(partitions=topic.partitions or self._counts[topic.name]) for topic in sorted(topics))
+        counts = self._counts
+        return tuple(
+            [InternalTopic(name, known or counts[name], replicas, configs) for name, known, replicas, configs in sorted(topics)]
+        )
 
     def _missing(self, configured: Mapping[str, ConfiguredSubtopology]) -> tuple[InternalTopic, ...]:
         """Return the internal topics that do not exist. All others must have the required partition counts."""
         wanted = {topic.name: topic for each in configured.values() for topic in each.repartition_source_topics}
         # Repartition topics come first, because the counts of changelog topics follow from theirs.
         wanted |= {topic.name: topic for each in configured.values() for topic in each.state_changelog_topics}
-        for name in wanted:
-            existing = self._existing_count(name)
-            if existing is not None and existing != wanted[name].partitions:
-                detail = f"Internal topic {name} has {existing} partitions, but the topology requires {wanted[name].partitions}."
+        for name, topic in wanted.items():
+            existing = self._existing.get(name, topic.partitions)
+            if existing != topic.partitions:
+                detail = f"Internal topic {name} has {existing} partitions, but the topology requires {topic.partitions}."
                 raise _Rejected(incorrectly_partitioned(f"{detail} Reset the application, or restore the former topology."))
-        return tuple(wanted[name] for name in sorted(wanted) if self._existing_count(name) is None)
+        return tuple(wanted[name] for name in sorted(wanted.keys() - self._existing.keys()))
 
 
 def _in_java_order(subtopologies: tuple[DeclaredSubtopology, ...]) -> list[DeclaredSubtopology]:

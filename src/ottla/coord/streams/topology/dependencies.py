@@ -7,15 +7,11 @@ from ottla.coord.streams.values import Topology
 
 def required_topics(topology: Topology) -> frozenset[str]:
     """Return the names of the topics on whose existence and partition counts the tasks of a topology depend."""
-    return frozenset(
-        name
-        for subtopology in topology.subtopologies
-        for name in (
-            *subtopology.source_topics,
-            *(topic.name for topic in subtopology.repartition_source_topics),
-            *(topic.name for topic in subtopology.state_changelog_topics),
-        )
-    )
+    names: list[str] = []
+    for each in topology.subtopologies:
+        names += each.source_topics
+        names += [topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics)]
+    return frozenset(names)
 
 
 def is_same(one: Topology, other: Topology) -> bool:

@@ -3,25 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.coord.streams.topology.statuses import some_of
 from ottla.coord.streams.values import CopartitionGroup, DeclaredSubtopology, InternalTopic, Topology
+from ottla.ports import Pauses
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
-MOST_SUBTOPOLOGIES: Final = 1_000
+MOST_SUBTOPOLOGIES: Final = 200
 """The most subtopologies of a topology."""
 
-MOST_TOPICS: Final = 5_000
+MOST_TOPICS: Final = 500
 """The most topics of a topology, counted once for each mention. Each costs microseconds whenever the topology is configured."""
 
-MOST_COPARTITIONED: Final = 20_000
+MOST_COPARTITIONED: Final = 2_000
 """The most topics in all co-partition groups of a topology together."""
 
 SHOWN_CHARACTERS: Final = 80
 """The most characters of an invalid name in a message."""
+
+
+class CheckedTopology(NamedTuple):
+    """The topology of a heartbeat, and what makes it invalid whatever topics exist."""
+
+    topology: Topology
+    fault: str | None
+
+
+class StreamsHeartbeat(NamedTuple):
+    """An input: a heartbeat, and its topology after `check`."""
+
+    request: StreamsGroupHeartbeatRequest
+    checked: CheckedTopology | None
+
+
+def check(sent: StreamsGroupHeartbeatRequest.Topology) -> Pauses[CheckedTopology]:
+    """Return the topology of a heartbeat, checked, with pauses. One that exceeds a limit is not parsed."""
+    fault = topology_excess(sent)
+    if fault is not None:
+        return CheckedTopology(Topology(sent.epoch), fault)
+    topology = parse(sent)
+    yield None
+    return CheckedTopology(topology, topology_fault(topology))
 
 
 def parse(sent: StreamsGroupHeartbeatRequest.Topology) -> Topology:
@@ -49,16 +74,14 @@ def _topic(sent: StreamsGroupHeartbeatRequest.TopicInfo) -> InternalTopic:
     return InternalTopic(sent.name, sent.partitions, sent.replication_factor, configs)
 
 
-def named_topics(topology: Topology) -> list[str]:
-    """Return the names of all topics in a topology, each once, in their order of appearance."""
-    return list(dict.fromkeys(chain.from_iterable(map(_names, topology.subtopologies))))
-
-
-def _names(subtopology: DeclaredSubtopology) -> Iterator[str]:
-    yield from subtopology.source_topics
-    yield from subtopology.repartition_sink_topics
-    for topic in _internal_topics(subtopology):
-        yield topic.name
+def named_topics(subtopologies: Iterable[StreamsGroupHeartbeatRequest.Subtopology]) -> list[str]:
+    """Return the names of all topics in the topology of a heartbeat, each once, in their order of appearance."""
+    names: dict[str, None] = {}
+    for each in subtopologies:
+        names |= dict.fromkeys(each.source_topics)
+        names |= dict.fromkeys(each.repartition_sink_topics)
+        names |= dict.fromkeys([topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics)])
+    return list(names)
 
 
 def _internal_topics(subtopology: DeclaredSubtopology) -> Iterable[InternalTopic]:
@@ -93,16 +116,13 @@ def topology_fault(topology: Topology) -> str | None:
     """Return a sentence that says why a topology is invalid whatever topics exist; None if it may be valid."""
     if topology.epoch < 0:
         return f"The topology's epoch is {topology.epoch}: it must not be negative."
-    fault = _excess(topology)
-    if fault is not None:
-        return fault
-    twice = _twice(subtopology.subtopology_id for subtopology in topology.subtopologies)
+    twice = _twice([subtopology.subtopology_id for subtopology in topology.subtopologies])
     if twice:
         return f"Subtopology {some_of(map(_shorten, twice))} appears more than once."
     return next((fault for subtopology in topology.subtopologies if (fault := _fault(subtopology)) is not None), None)
 
 
-def _excess(topology: Topology) -> str | None:
+def topology_excess(topology: StreamsGroupHeartbeatRequest.Topology) -> str | None:
     """Return a sentence that says which limit a topology exceeds; None if it exceeds no limit."""
     if len(topology.subtopologies) > MOST_SUBTOPOLOGIES:
         return f"The topology has {len(topology.subtopologies)} subtopologies, more than the {MOST_SUBTOPOLOGIES} allowed."
@@ -116,7 +136,7 @@ def _excess(topology: Topology) -> str | None:
     return None
 
 
-def _topic_count(subtopology: DeclaredSubtopology) -> int:
+def _topic_count(subtopology: StreamsGroupHeartbeatRequest.Subtopology) -> int:
     internal = len(subtopology.repartition_source_topics) + len(subtopology.state_changelog_topics)
     return internal + len(subtopology.source_topics) + len(subtopology.repartition_sink_topics)
 
@@ -129,11 +149,11 @@ def _fault(subtopology: DeclaredSubtopology) -> str | None:
     for topic in _internal_topics(subtopology):
         if topic.partitions < 0 or topic.replication_factor < -1:
             return f"Topic {topic.name} of subtopology {name} has a negative partition count or replication factor."
-        twice = _twice(key for key, _ in topic.configs)
+        twice = _twice([key for key, _ in topic.configs])
         if twice:
             return f"Topic {topic.name} of subtopology {name} has the config {some_of(map(_shorten, twice))} more than once."
     for topics in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
-        twice = _twice(topic.name for topic in topics)
+        twice = _twice([topic.name for topic in topics])
         if twice:
             return f"Subtopology {name} has topic {some_of(twice)} more than once."
     if any(_is_outside(group, subtopology) for group in subtopology.copartition_groups):
@@ -152,5 +172,8 @@ def _exceeds(indexes: Sequence[int], size: int) -> bool:
     return bool(indexes) and not 0 <= min(indexes) <= max(indexes) < size
 
 
-def _twice(values: Iterable[str]) -> list[str]:
+def _twice(values: Sequence[str]) -> list[str]:
+    """Return the values that appear more than once."""
+    if len(values) == len(set(values)):
+        return []
     return [value for value, times in Counter(values).items() if times > 1]
