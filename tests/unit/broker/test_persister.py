@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ottla.broker.coordination.share_messages import places_of, to_response
-from ottla.broker.coordination.share_states import AT_ONCE, MOST_BATCHES, PATIENCE_MS, SharePersister
+from ottla.broker.coordination.share_states import AT_ONCE, PATIENCE_MS, SharePersister
 from ottla.broker.scheduler import Scheduler
 from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
     InitializeState,
     ReadState,
     SharePlace,
@@ -296,3 +297,53 @@ def test_a_callback_may_begin_the_next_call(played: PlayedCoordinators) -> None:
         played.answer()
     assert len(found) == 3
     assert not played.persister._queues
+
+
+def scattered(count: int, partition: int = 0) -> WriteState:
+    """A write with this number of state batches."""
+    batches = tuple((2 * at, 2 * at, 2, 1) for at in range(count))
+    return WriteState(TOPIC, partition, 0, 0, 0, count, batches)
+
+
+def test_a_write_of_many_state_batches_is_stored_in_parts(played: PlayedCoordinators) -> None:
+    write = scattered(2 * MOST_BATCHES + 1)
+    found = played.begin(StateOperation.WRITE, write)
+    next_one = played.write(1, 1, leader_epoch=1)
+    played.pass_time()
+    parts: list[WriteState] = []
+    for _ in range(3):
+        assert (found, next_one) == ([], [])
+        (place,) = played.answer().places
+        assert isinstance(place, WriteState)
+        parts.append(place)
+    assert [len(part.batches) for part in parts] == [MOST_BATCHES, MOST_BATCHES, 1]
+    assert [batch for part in parts for batch in part.batches] == list(write.batches)
+    assert {part[:6] for part in parts} == {write[:6]}
+    assert found == [[StateResult()]]
+    played.answer()
+    assert next_one == [[StateResult()]]
+
+
+def test_the_first_error_ends_a_write_in_parts(played: PlayedCoordinators) -> None:
+    found = played.begin(StateOperation.WRITE, scattered(3 * MOST_BATCHES))
+    played.pass_time()
+    played.answer()
+    played.answer(FENCED_STATE_EPOCH)
+    assert [result.error_code for result in found[0]] == [FENCED_STATE_EPOCH]
+    assert not played.here
+
+
+@pytest.mark.parametrize("group", ["1", "2"])
+def test_writes_of_many_share_partitions_have_pauses_between_them(played: PlayedCoordinators, group: str) -> None:
+    found = played.begin(StateOperation.WRITE, *(scattered(MOST_BATCHES // 2 + 1, index) for index in range(6)), group=group)
+    sizes: list[int] = []
+    while not found:
+        played.scheduler.run_due(played.clock.now())
+        sizes.append(sum(len(place.batches) for body, _ in played.here for place in body.places if isinstance(place, WriteState)))
+        while played.here:
+            body, answer = played.here.pop()
+            answer([StateResult()] * len(body.places))
+        while played.sent:
+            sizes.append(sum(len(place.batches) for place in played.respond()[1] if isinstance(place, WriteState)))
+        played.clock.advance(1)
+    assert max(sizes) <= MOST_BATCHES + MOST_BATCHES // 2

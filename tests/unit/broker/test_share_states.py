@@ -12,6 +12,7 @@ from ottla.broker.coordination.share_messages import results_of, to_request
 from ottla.cluster.names import SHARE_STATE_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
     DeleteState,
     InitializeState,
     ReadState,
@@ -34,9 +35,12 @@ from ottla.wire.errors import (
 )
 from tests.support.acl_peers import MachineOfUsers
 from tests.support.machine import Machine
+from tests.support.work import measured
 
 GROUP = "g"
 MINUTE_MS = 60_000
+MOST_CALLS = 10_000
+"""In one step: about two milliseconds of work."""
 
 
 class Share:
@@ -333,3 +337,24 @@ def test_only_brokers_may_ask() -> None:
     key = f"g:{urlsafe_b64encode(topic_id).decode().rstrip('=')}:0"
     found = users.ask("stranger", 10, 6, FindCoordinatorRequest(key_type=2, coordinator_keys=[key, "bad"]))
     assert [one.error_code for one in found.coordinators] == [CLUSTER_AUTHORIZATION_FAILED] * 2
+
+
+def test_a_request_with_many_state_batches_is_stored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    share = Share()
+    share.initialize(0, start_offset=0)
+    share.initialize(1, start_offset=0)
+    many = tuple((2 * at, 2 * at, 2, 1) for at in range(4 * MOST_BATCHES))
+    with measured(monkeypatch) as work, work.piece("bundle"):
+        found = share.ask(StateOperation.WRITE, share.written(0, *many), share.written(1, *many))
+    assert [result.error_code for result in found.values()] == [NONE, NONE]
+    assert work.most_calls.calls <= MOST_CALLS
+    assert [share.read(index).batches for index in (0, 1)] == [many, many]
+
+
+def test_a_reversed_batch_among_many_changes_nothing() -> None:
+    share = Share()
+    share.initialize(0, start_offset=0)
+    many = [(2 * at, 2 * at, 2, 1) for at in range(2 * MOST_BATCHES)]
+    found = share.ask(StateOperation.WRITE, share.written(0, *many, (9_001, 9_000, 2, 1)))
+    assert [result.error_code for result in found.values()] == [INVALID_REQUEST]
+    assert share.read(0).batches == ()

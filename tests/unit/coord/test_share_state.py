@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from ottla.coord.runtime.machine import Due, Input, Outcome
 from ottla.coord.runtime.record_reader import RecordRows, UnreadableRecord
 from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
     Chore,
     DeletedTopics,
     DeleteState,
@@ -29,7 +32,7 @@ from ottla.coord.share_state.inputs import (
     parse_coordinator_key,
     refuse,
 )
-from ottla.coord.share_state.machine import MOST_AT_ONCE, MOST_BATCHES, PAUSE_MS, ShareStateMachine
+from ottla.coord.share_state.machine import MOST_AT_ONCE, PAUSE_MS, ShareStateMachine
 from ottla.coord.share_state.records import (
     ShareSnapshot,
     ShareStateReader,
@@ -55,6 +58,8 @@ from ottla.wire.errors import (
 TOPIC, OTHER, UNKNOWN = b"T" * 16, b"O" * 16, b"U" * 16
 PARTITIONS = {TOPIC: 4, OTHER: 4}
 MINUTE_MS = 60_000
+MOST_CALLS = 10_000
+"""In one step: about two milliseconds of work."""
 
 
 class ShareCoordinator:
@@ -276,12 +281,42 @@ def test_a_batch_that_ends_before_it_begins_changes_nothing(share: ShareCoordina
     assert share.read().batches == ()
 
 
-def test_a_write_has_no_more_batches_than_a_share_partition_can_have_in_flight(share: ShareCoordinator) -> None:
+def test_a_write_has_no_more_batches_than_one_step_can_store(share: ShareCoordinator) -> None:
     share.initialize()
     most = [(2 * at, 2 * at, 2, 1) for at in range(MOST_BATCHES + 1)]
     assert share.write(*most).error_code == INVALID_REQUEST
     assert share.write(*most[:-1]).error_code == NONE
     assert len(share.read().batches) == MOST_BATCHES
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """The calls of functions in a piece of work."""
+    calls = 0
+
+    def profile(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event.endswith("call")
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("per_snapshot", [500, 0], ids=["update", "snapshot"])
+@pytest.mark.parametrize("shape", ["scattered", "whole"])
+def test_a_write_to_a_state_of_very_many_batches_is_little_work(shape: str, per_snapshot: int) -> None:
+    share = ShareCoordinator(share_coordinator_snapshot_update_records_per_snapshot=500)
+    share.initialize(start=0)
+    for start in range(0, 10_000, MOST_BATCHES):
+        share.write(*[(3 * at, 3 * at, 2, 1) for at in range(start, start + MOST_BATCHES)])
+    assert len(share.read().batches) == 10_000
+    share.machine.configure(ShareStateSettings(share_coordinator_snapshot_update_records_per_snapshot=per_snapshot))
+    added = [(120 * at + 1, 120 * at + 1, 4, 2) for at in range(MOST_BATCHES)] if shape == "scattered" else [(1, 30_000, 4, 2)]
+    assert calls_of(lambda: share.write(*added)) <= MOST_CALLS
+    assert len(share.read().batches) == (10_000 + MOST_BATCHES if shape == "scattered" else 2)
 
 
 def test_a_snapshot_follows_the_most_updates_that_one_may_have() -> None:
@@ -367,6 +402,19 @@ def test_many_snapshots_are_repeated_in_steps(share: ShareCoordinator) -> None:
     assert share.timers[Chore.SNAPSHOTS] <= share.now.mono_ms + PAUSE_MS
     share.pass_time(3 * PAUSE_MS)
     assert len(share.log) - stored == 2 * MOST_AT_ONCE + 5
+
+
+def test_few_snapshots_of_many_batches_are_repeated_in_a_step(share: ShareCoordinator) -> None:
+    for number in range(4):
+        share.ask(StateOperation.INITIALIZE, InitializeState(TOPIC, 0, 0, 0), group=f"g{number}")
+        for start in range(0, 10 * MOST_BATCHES, MOST_BATCHES):
+            batches = tuple((2 * at, 2 * at, 2, 1) for at in range(start, start + MOST_BATCHES))
+            share.ask(StateOperation.WRITE, WriteState(TOPIC, 0, 0, 0, -1, 0, batches), group=f"g{number}")
+    stored = len(share.log)
+    share.pass_time(5 * MINUTE_MS)
+    assert len(share.log) - stored == 2
+    share.pass_time(2 * PAUSE_MS)
+    assert len(share.log) - stored == 4
 
 
 def test_the_oldest_of_the_last_snapshots_bounds_what_is_redundant(share: ShareCoordinator) -> None:

@@ -18,12 +18,14 @@ from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
+from ottla.broker.serving.parts import by_weight
 from ottla.broker.settings import SettingsInForce
 from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import SHARE_STATE_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
     DeleteState,
     InitializeState,
     ReadState,
@@ -33,6 +35,7 @@ from ottla.coord.share_state.inputs import (
     StateRequest,
     StateResult,
     WriteState,
+    divide_write,
 )
 from ottla.ports import Now
 from ottla.wire.errors import (
@@ -61,8 +64,7 @@ OtherBroker = tuple[int, StateOperation, str]
 LANE: Final = "share-states"
 AT_ONCE: Final = 100
 """The most share partitions in one request, and the most that are sent between two pauses."""
-MOST_BATCHES: Final = 2_000
-"""The most state batches in a write that joins several waiting writes of a share partition."""
+PAUSE_MS: Final = 1
 PATIENCE_MS: Final = 15_000
 """How long failed requests are repeated, in ms."""
 FIRST_PAUSE_MS: Final = 20
@@ -243,10 +245,10 @@ class PersistCall:
 class StateQuestion:
     """An operation on one share partition, until its result is known. `finishes` are called with the result.
 
-    `text` is the key that determines the coordinator.
+    `text` is the key that determines the coordinator. A write of many batches is divided: `place` is a part, and `later` follow it.
     """
 
-    __slots__ = ("finishes", "key", "operation", "pause_ms", "place", "text", "until_ms")
+    __slots__ = ("finishes", "key", "later", "operation", "pause_ms", "place", "text", "until_ms")
 
     def __init__(
         self,
@@ -259,10 +261,17 @@ class StateQuestion:
         self.operation = operation
         self.key = key
         self.text = key.coordinator_key()
-        self.place = place
+        parts: Sequence[SharePlace] = divide_write(place) if isinstance(place, WriteState) else (place,)
+        self.place = parts[0]
+        self.later = list(parts[1:])
         self.until_ms = until_ms
         self.pause_ms = FIRST_PAUSE_MS
         self.finishes = [finish]
+
+    @property
+    def batch_count(self) -> int:
+        """Return the number of state batches to be stored next."""
+        return len(self.place.batches) if isinstance(self.place, WriteState) else 0
 
     def join(self, later: StateQuestion) -> bool:
         """Take over the batches of a later write of the same epochs, if there is room. Return whether it was taken over.
@@ -272,7 +281,7 @@ class StateQuestion:
         ours, theirs = self.place, later.place
         if not isinstance(ours, WriteState) or not isinstance(theirs, WriteState):
             return False
-        if ours[:4] != theirs[:4] or len(ours.batches) + len(theirs.batches) > MOST_BATCHES:
+        if self.later or later.later or ours[:4] != theirs[:4] or self.batch_count + later.batch_count > MOST_BATCHES:
             return False
         if theirs.start_offset >= 0 and not 0 <= ours.start_offset <= theirs.start_offset:
             return False
@@ -348,9 +357,7 @@ class SharePersister:
         """Send what is ready, in one request for each coordinator, operation and group. Much is sent in several steps."""
         here: dict[tuple[int, StateOperation, str], list[StateQuestion]] = {}
         elsewhere: set[OtherBroker] = set()
-        for _ in range(min(len(self.ready), AT_ONCE)):
-            question = self.ready.popleft()
-            self._join_waiting(question)
+        for question in self._next_ready():
             node_id = self._coordinators.node_of(question.text) if self._coordinators.count else None
             if node_id is None:
                 self._without_topic.append(question)
@@ -372,7 +379,18 @@ class SharePersister:
         if self._without_topic:
             self._scheduler.begin("topic of share states", self._coordinators.ensure(), self._on_topic, urgent=True)
         if self.ready:
-            self._wake()
+            self._scheduler.at(self, now.mono_ms + PAUSE_MS, self.flush)
+
+    def _next_ready(self) -> Iterator[StateQuestion]:
+        """Remove and yield the questions of one step, each joined with those that wait behind it."""
+        batch_count = 0
+        for _ in range(min(len(self.ready), AT_ONCE)):
+            if batch_count >= MOST_BATCHES:
+                return
+            question = self.ready.popleft()
+            self._join_waiting(question)
+            batch_count += question.batch_count
+            yield question
 
     def _join_waiting(self, question: StateQuestion) -> None:
         queue = self._queues[question.key]
@@ -395,9 +413,9 @@ class SharePersister:
 
         node_id, operation, group_id = other
         questions = self._waiting.pop(other)
-        sent, left = questions[:AT_ONCE], questions[AT_ONCE:]
-        if left:
-            self._waiting[other] = left
+        sent = next(by_weight(questions[:AT_ONCE], lambda question: question.batch_count, MOST_BATCHES))
+        if len(sent) < len(questions):
+            self._waiting[other] = questions[len(sent) :]
         self._under_way.add(other)
         message: Message = to_request(operation, group_id, [question.place for question in sent])
         self._asker.request(node_id, message, partial(self._on_response, other, sent), lane=LANE)
@@ -422,6 +440,11 @@ class SharePersister:
         if result.error_code in RETRIABLE and now_ms + question.pause_ms < question.until_ms:
             self._scheduler.at(question, now_ms + question.pause_ms, partial(self._repeat, question))
             question.pause_ms = min(2 * question.pause_ms, LONGEST_PAUSE_MS)
+            return
+        if question.later and not result.error_code:
+            question.place = question.later.pop(0)
+            self.ready.append(question)
+            self._wake()
             return
         queue = self._queues[question.key]
         queue.popleft()

@@ -18,7 +18,17 @@ from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Reply
 from ottla.broker.serving.request import Ready, Request
 from ottla.broker.serving.routes import serves
-from ottla.coord.share_state.inputs import SharePartitionKey, SharePlace, StateOperation, StateRequest, StateResult
+from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
+    SharePartitionKey,
+    SharePlace,
+    StateOperation,
+    StateRequest,
+    StateResult,
+    WriteState,
+    divide_write,
+)
+from ottla.ports import Steps
 from ottla.wire.api.delete_share_group_state import DeleteShareGroupStateRequest
 from ottla.wire.api.initialize_share_group_state import InitializeShareGroupStateRequest
 from ottla.wire.api.read_share_group_state import ReadShareGroupStateRequest
@@ -63,6 +73,8 @@ def _serve(operation: StateOperation, request: Request[Any], shards: ShareStateS
     places = places_of(operation, body.topics)
     if not places:
         return to_response(operation, {})
+    if sum(len(place.batches) for place in places if isinstance(place, WriteState)) > MOST_BATCHES:
+        return _write_slowly(request, places, shards)
     parts = _parts(operation, body.group_id, places, shards)
 
     def combine(answers: list[Sequence[StateResult]]) -> Ready:
@@ -70,6 +82,22 @@ def _serve(operation: StateOperation, request: Request[Any], shards: ShareStateS
         return to_response(operation, _in_order(places, found))
 
     return shards.request_several(parts, request, combine)
+
+
+def _write_slowly(request: Request[Any], places: Sequence[SharePlace], shards: ShareStateShards) -> Steps[Reply]:
+    """Store one part after another of a request with many state batches. The first error of a share partition ends its write."""
+    group_id, results = request.body.group_id, dict[StatePlaceKey, StateResult]()
+    for place in places:
+        key = SharePartitionKey(group_id, place.topic_id, place.partition)
+        assert isinstance(place, WriteState), "other operations have no state batches"
+        for part in divide_write(place):
+            body = StateRequest(StateOperation.WRITE, group_id, [part])
+            answer: Sequence[StateResult] = yield from shards.request_steps(key.coordinator_key(), body, request)
+            results[key[1:]] = answer[0]
+            yield None
+            if answer[0].error_code:
+                break
+    return to_response(StateOperation.WRITE, results)
 
 
 def _parts(

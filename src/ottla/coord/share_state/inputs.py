@@ -14,6 +14,8 @@ from ottla.wire.errors import ERRORS, NONE
 
 MINUTE_MS: Final = 60_000
 ID_BYTES: Final = 16
+MOST_BATCHES: Final = 250
+"""The most state batches of one write. A coordinator takes about a millisecond for them."""
 _KEY: Final = re.compile(r"(.+):([A-Za-z0-9_-]{22})(?:==)?:([+-]?[0-9]{1,18})", re.DOTALL)
 
 
@@ -69,6 +71,20 @@ class WriteState(NamedTuple):
     start_offset: int
     delivery_complete_count: int
     batches: Sequence[StateBatch]
+
+
+def divide_write(write: WriteState) -> list[WriteState]:
+    """Return the writes that together have all batches of one write, each with at most `MOST_BATCHES`.
+
+    If some of them do not end after they begin, the write is refused before anything is stored.
+    """
+    batches = write.batches
+    if len(batches) <= MOST_BATCHES:
+        return [write]
+    reversed_one = next((batch for batch in batches if batch[1] < batch[0]), None)
+    if reversed_one is not None:
+        return [write._replace(batches=(reversed_one,))]
+    return [write._replace(batches=batches[at : at + MOST_BATCHES]) for at in range(0, len(batches), MOST_BATCHES)]
 
 
 class DeleteState(NamedTuple):

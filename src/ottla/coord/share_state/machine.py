@@ -15,6 +15,7 @@ from typing import Final
 from ottla.coord.runtime.machine import Due, Input, KeyAndValue, Outcome, Reply, Timer, drain
 from ottla.coord.share_state.batches import UNKNOWN_OFFSET, StateBatch, combine, is_well_formed
 from ottla.coord.share_state.inputs import (
+    MOST_BATCHES,
     Chore,
     DeletedTopics,
     DeleteState,
@@ -48,16 +49,16 @@ log = logging.getLogger("ottla.coord")
 StateOutcome = Outcome[StateRecord]
 Decision = tuple[StateResult, StateRecord | None]
 
-MOST_BATCHES: Final = 10_000
-"""The most state batches of one write, which take some ten milliseconds: group.share.max.partition.max.record.locks goes as far."""
 MOST_AT_ONCE: Final = 100
 """The most snapshots or tombstones of one background step."""
+BATCHES_LIKE_ONE: Final = 50
+"""The number of state batches that cost as much as one more snapshot."""
 PAUSE_MS: Final = 2
 """The pause between two background steps in milliseconds, in which other work runs."""
 
 NEGATIVE_PARTITION: Final = "The partition id cannot be a negative number."
 NOT_INITIALIZED: Final = "{} operation on uninitialized share partition not allowed."
-TOO_MANY: Final = "A write may have {:,} state batches, more than a share partition can have in flight."
+TOO_MANY: Final = "A write may have {} state batches: divide it."
 REVERSED: Final = "A state batch ends before it begins."
 NO_ROOM: Final = "The states of all share partitions take too much memory: ottla.max.share.state.bytes."
 
@@ -288,10 +289,14 @@ class ShareStateMachine:
         """Repeat snapshots that are old, so that the log can be pruned. If nothing has changed for long, do nothing."""
         if self._cold == len(self.states):
             return Outcome(timers=(self._next(Chore.SNAPSHOTS, now),))
-        keys = list(islice(self._cold_keys(now), MOST_AT_ONCE))
+        keys, room = list[SharePartitionKey](), MOST_AT_ONCE
         timer = self._next(Chore.SNAPSHOTS, now)
-        if len(keys) == MOST_AT_ONCE:
-            timer = Timer(Chore.SNAPSHOTS, now.mono_ms + PAUSE_MS)
+        for key in self._cold_keys(now):
+            keys.append(key)
+            room -= 1 + len(self.states[key].batches) // BATCHES_LIKE_ONE
+            if room <= 0:
+                timer = Timer(Chore.SNAPSHOTS, now.mono_ms + PAUSE_MS)
+                break
         return Outcome(_number([self._repeat(key, now) for key in keys]), timers=(timer,))
 
     def _cold_keys(self, now: Now) -> Iterator[SharePartitionKey]:

@@ -5,7 +5,8 @@ A key begins with its type (0: a snapshot, 1: an update), a value with its versi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -30,13 +31,13 @@ _SNAPSHOT: Final = Struct(">hiiiqqq")
 """The start of a snapshot's value: version, three epochs, start offset, two times."""
 _UPDATE: Final = Struct(">hiiq")
 """The start of an update's value: version, two epochs, start offset."""
-_BATCH: Final = Struct(">qqbhB")
-"""A state batch without tags."""
+_BATCH: Final = Struct(">qqbhx")
+"""A state batch, and its number of tags, which is 0."""
+MOST_JOINED: Final = 64
+_BATCHES: Final = Struct(">" + "qqbhx" * MOST_JOINED)
 _COMPLETE_TAG: Final = Struct(">BBBi")
 """The tags of a value with a delivery complete count: number of tags, tag, size, count."""
 NO_TAGS, ONE_TAG = b"\0", b"\1\0\4"
-MOST_PACKED: Final = 126
-"""The most batches whose number is encoded in one byte."""
 _SNAPSHOT_PREFIX: Final = _SHORT.pack(SNAPSHOT)
 _UPDATE_PREFIX: Final = _SHORT.pack(UPDATE)
 _VERSION_PREFIX: Final = _SHORT.pack(VERSION)
@@ -102,22 +103,41 @@ def _pack_snapshot(record: ShareSnapshot) -> bytes:
 def _pack_rest(record: ShareUpdate | ShareSnapshot) -> bytes:
     """Return the end of a value: its batches, and its tag if the delivery complete count is known.
 
-    It is packed directly, because a write can have thousands of batches.
+    It is packed directly, because a state can have thousands of batches.
     """
-    batches = b"".join([_BATCH.pack(first, last, state, count, 0) for first, last, state, count in record.batches])
+    batches = b"".join(_packed(record.batches))
     complete = record.delivery_complete_count
     tags = NO_TAGS if complete == UNKNOWN_COUNT else _COMPLETE_TAG.pack(1, 0, 4, complete)
     return _varint(len(record.batches) + 1) + batches + tags
 
 
+def _packed(batches: Sequence[StateBatch]) -> Iterator[bytes]:
+    """Yield the bytes of state batches, many of them with one call."""
+    joined = len(batches) // MOST_JOINED * MOST_JOINED
+    for at in range(0, joined, MOST_JOINED):
+        yield _BATCHES.pack(*chain.from_iterable(batches[at : at + MOST_JOINED]))
+    for batch in batches[joined:]:
+        yield _BATCH.pack(*batch)
+
+
 def _varint(number: int) -> bytes:
     """Return an unsigned number in groups of seven bits, the lowest first."""
     packed = bytearray()
-    while number > MOST_PACKED + 1:
+    while number > 0x7F:
         packed.append(number & 0x7F | 0x80)
         number >>= 7
     packed.append(number)
     return bytes(packed)
+
+
+def _read_varint(value: bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned number of at most 32 bits, and the position after it. The number is 0 if it cannot be read."""
+    number = 0
+    for shift, byte in zip(range(0, 35, 7), value[at : at + 5], strict=False):
+        number |= (byte & 0x7F) << shift
+        if byte <= 0x7F:
+            return number, at + shift // 7 + 1
+    return 0, at
 
 
 def _from_messages(batches: list[ShareSnapshotValue.StateBatch]) -> tuple[StateBatch, ...]:
@@ -171,9 +191,12 @@ def _unpack_rest(value: bytes, at: int) -> tuple[int, tuple[StateBatch, ...]] | 
 
     One call reads all batches, because a coordinator reads a million of them when it is loaded.
     """
-    number = value[at] - 1 if at < len(value) else -1
-    end = at + 1 + number * _BATCH.size
-    if not 0 <= number <= MOST_PACKED or end >= len(value):
+    number, at = _read_varint(value, at)
+    end = at + (number - 1) * _BATCH.size
+    if number < 1 or end >= len(value):
+        return None
+    packed = bytes(value[at:end])
+    if packed[_BATCH.size - 1 :: _BATCH.size].count(0) != number - 1:
         return None
     tags = value[end:]
     complete = UNKNOWN_COUNT
@@ -181,12 +204,7 @@ def _unpack_rest(value: bytes, at: int) -> tuple[int, tuple[StateBatch, ...]] | 
         if len(tags) != _COMPLETE_TAG.size or tags[:3] != ONE_TAG:
             return None
         complete = _COMPLETE_TAG.unpack(tags)[3]
-    batches = []
-    for first, last, state, count, tagged in _BATCH.iter_unpack(value[at + 1 : end]):
-        if tagged:
-            return None
-        batches.append((first, last, state, count))
-    return complete, tuple(batches)
+    return complete, tuple(_BATCH.iter_unpack(packed))
 
 
 def _decode_snapshot(key: SharePartitionKey, value: bytes) -> ShareSnapshot:
