@@ -273,6 +273,80 @@ def test_an_identity_that_the_broker_forgot_is_replaced_and_nothing_is_lost(code
     assert broker.logs[0] == [1, 2]
 
 
+def test_batches_that_a_recreated_topic_met_out_of_order_go_on_under_a_new_identity() -> None:
+    """The topic was missing when the older batches came, and there again when the last came, whose sequence it then expects."""
+    made, broker = sender(), Broker()
+    batches = [outgoing(number) for number in (1, 2, 3)]
+    *missed, last = in_flight(made, broker, *batches)
+    for send in missed:
+        made.on_answer(send, broker.produce(send.request, codes.UNKNOWN_TOPIC_OR_PARTITION), 0)
+    broker = Broker()
+    made.on_answer(last, broker.produce(last.request), 0)
+    made.metadata = metadata()
+    finish_all(made, broker)
+    assert [batch.error for batch in batches] == [None] * 3
+    assert broker.logs[0] == [3, 1, 2]
+
+
+def test_the_first_batch_for_a_recreated_topic_goes_alone() -> None:
+    made, broker = sender(), Broker()
+    for send in in_flight(made, broker, outgoing(1), outgoing(2)):
+        made.on_answer(send, broker.produce(send.request, codes.UNKNOWN_TOPIC_OR_PARTITION), 0)
+    made.metadata = metadata()
+    assert len(made.requests(1_000)) == 1, "any sequence would be taken from a producer that the topic does not know"
+
+
+def test_a_batch_out_of_order_that_may_still_arrive_fails_with_the_reason() -> None:
+    made, broker = sender(), Broker()
+    lost, other = outgoing(1), outgoing(2)
+    first, second = in_flight(made, broker, lost, other)
+    made.broken(first, ConnectionFailed("reset"), 0)
+    broker = Broker()  # the topic was made again
+    made.on_answer(second, broker.produce(second.request), 0)
+    made.metadata = metadata()
+    finish_all(made, broker)
+    assert "could be written twice" in str(lost.error)
+    assert other.error is None
+    assert broker.logs[0] == [2]
+
+
+RECREATED = 6
+fates_of_topics = st.lists(
+    st.sampled_from([OK, OK, OK, RECREATED, LOST_ANSWER, LOST_REQUEST, NOT_LEADER, AFTER_APPEND]), max_size=60
+)
+
+
+@given(st.lists(st.integers(0, PARTITIONS - 1), max_size=40), fates_of_topics, st.integers(1, 5))
+def test_whenever_a_topic_is_recreated_each_batch_ends_and_no_topic_has_it_twice(
+    partitions: list[int], fate: list[int], window: int
+) -> None:
+    made, broker = sender(max_in_flight_requests_per_connection=window), Broker()
+    batches = [outgoing(number, partition) for number, partition in enumerate(partitions)]
+    for batch in batches:
+        made.add(batch)
+    topics, now_ms, luck = [broker], 0, iter(fate)
+    under_way: list[Send] = []
+    while not made.idle:
+        under_way += made.requests(now_ms)
+        if under_way:
+            send, fated = under_way.pop(0), next(luck, OK)
+            if fated == RECREATED:
+                made.on_answer(send, broker.produce(send.request, codes.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
+                broker = Broker()
+                topics.append(broker)
+            else:
+                play(made, broker, send, fated, now_ms)
+        now_ms += 50
+        made.metadata = metadata()
+        if made.wants_identity:
+            made.set_identity(Identity(now_ms, 0))
+    assert now_ms < 100_000
+    for number, batch in enumerate(batches):
+        copies = [topic.logs[partitions[number]].count(number) for topic in topics]
+        assert max(copies) <= 1
+        assert any(copies) if batch.error is None else batch.may_arrive
+
+
 def test_a_batch_that_cannot_leave_in_time_is_given_up_with_a_reason() -> None:
     made = Sender(metadata(leader=-1), ProducerSettings(delivery_timeout_ms=500))
     batch = outgoing(1, deadline_ms=500)
@@ -430,6 +504,16 @@ def in_flight(made: Sender, broker: Broker, *batches: Outgoing) -> list[Send]:
     return made.requests(0)
 
 
+def finish_all(made: Sender, broker: Broker) -> None:
+    """Send what waits until nothing does, with one more identity if it is wanted."""
+    for now_ms in range(1_000, 10_000, 1_000):
+        for send in made.requests(now_ms):
+            made.on_answer(send, broker.produce(send.request), now_ms)
+        if made.wants_identity:
+            made.set_identity(Identity(8, 0))
+    assert made.idle
+
+
 def test_a_batch_behind_one_that_was_given_up_is_not_written_twice() -> None:
     """Both were written, and no answer came: the second keeps its identity, by which the broker recognises it."""
     made, broker = sender(delivery_timeout_ms=500), Broker()
@@ -462,7 +546,7 @@ def test_a_batch_that_may_still_arrive_behind_one_that_was_given_up_is_not_sent_
     made.expire(500)
     [send] = made.requests(500)
     made.on_answer(send, broker.produce(send.request), 500)
-    assert "could write them twice" in str(other.error)
+    assert "could be written twice" in str(other.error)
     for send in on_the_way:
         broker.produce(send.request)
     assert made.idle

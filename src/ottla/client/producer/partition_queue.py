@@ -115,6 +115,8 @@ class Lane:
             return
         if self.under_way or (self.resetting and self._resolves):
             return
+        while self.resetting and self.queue and self.queue[0].sequence != NO_SEQUENCE:
+            self.returned.append(self.queue.popleft())  # a doubtful batch can be behind one that was refused
         doubtful = [batch for batch in self.returned if batch.is_doubtful] if self.resetting else []
         going = doubtful or self.returned
         self.queue.extendleft(sorted(going, key=lambda batch: batch.place, reverse=True))

@@ -30,10 +30,11 @@ _WRONG_LEADER = frozenset(
 )
 UNLED = "because no leader could be reached: check the brokers, or allow more time"
 UNANSWERED = "and the broker has not answered: they may have been written"
-AFTER_GAP = (
-    "An earlier batch was given up, and a connection broke while these records were sent: they may still be written, "
-    "and to send them again could write them twice."
+DOUBTFUL = (
+    "and a connection broke while these records were sent: they may still be written, and could be written twice if sent again."
 )
+AFTER_GAP = f"An earlier batch was given up, {DOUBTFUL}"
+AFTER_LOSS = f"The topic was recreated, or its leader has lost earlier records, {DOUBTFUL}"
 _IDENTITY_LOST = frozenset({codes.UNKNOWN_PRODUCER_ID, codes.INVALID_PRODUCER_ID_MAPPING, codes.INVALID_PRODUCER_EPOCH})
 _OF_OTHER_CLUSTERS = frozenset({codes.UNKNOWN_TOPIC_OR_PARTITION, codes.UNKNOWN_TOPIC_ID})
 """The errors of topics that a cluster does not have, perhaps because it has taken the place of another one."""
@@ -229,24 +230,39 @@ class Sender:
         if code in _WRONG_LEADER and not is_led:
             self.metadata.forget_leader(*batch.where)
             self.wants_metadata.add(batch.where.topic)
+        if code in _OF_OTHER_CLUSTERS:
+            lane.known = False  # the topic can be created again, and does not know this producer
         if code in _IDENTITY_LOST:
             self._new_identity(lane)
         if code == codes.MESSAGE_TOO_LARGE and batch.split is not None and batch.record_count > 1:
             batch.done = True  # its records go on in its parts
             lane.replace(batch, batch.split(batch))
             return
-        is_gap = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER
-        batch.unwritten = is_gap or code in _IDENTITY_LOST
-        if is_gap and lane.resetting and batch.may_arrive:
-            self._finish(batch, error=broker_error(code, f"Producing to {batch.where.topic}-{batch.where.partition}", AFTER_GAP))
-            return
-        follows_failure = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and (lane.resetting or not lane.is_first(batch))
-        if follows_failure and lane.refusal is not None:
-            self._repeat_or_expire(batch, lane.refusal, now_ms)
-        elif error.retriable or follows_failure or (code in _IDENTITY_LOST and self.transactions is None):
+        batch.unwritten = code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER or code in _IDENTITY_LOST
+        if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER and batch.sequence >= 0:
+            self._judge_gap(batch, lane, error, now_ms)
+        elif error.retriable or (code in _IDENTITY_LOST and self.transactions is None):
             self._repeat_or_expire(batch, error, now_ms, at_once=is_led)
         else:
             self._finish(batch, error=error, gap=True)
+
+    def _judge_gap(self, batch: Outgoing, lane: Lane, error: KafkaError, now_ms: int) -> None:
+        """Decide about a batch that does not follow the partition's last one, and is therefore not written.
+
+        Behind an earlier batch, it is sent again with that one. The first of all needs another identity: a recreated topic has
+        accepted a later batch, or a leader has lost earlier ones.
+        """
+        is_first = not lane.resetting and lane.is_first(batch)
+        if is_first and self.transactions is not None:
+            self._finish(batch, error=error, gap=True)
+        elif batch.may_arrive and (is_first or lane.resetting):
+            why = AFTER_LOSS if is_first else AFTER_GAP
+            context = f"Producing to {batch.where.topic}-{batch.where.partition}"
+            self._finish(batch, error=broker_error(codes.OUT_OF_ORDER_SEQUENCE_NUMBER, context, why), gap=is_first)
+        else:
+            if is_first:
+                self._new_identity(lane)
+            self._repeat_or_expire(batch, error if is_first else lane.refusal or error, now_ms)
 
     def _repeat_or_expire(self, batch: Outgoing, error: KafkaError, now_ms: int, *, at_once: bool = False) -> None:
         if now_ms >= batch.deadline_ms:
