@@ -64,7 +64,7 @@ def heartbeat(draft: ShareDraft, asked: Beat) -> Refusal | None:
     if settled is not updated:
         draft.store(settled.current_record(group.group_id))
     draft.expect(settled.member_id)
-    draft.answer(_response(draft, body, member.assigned, settled))
+    draft.answer(_response(draft, body, member, settled))
     initialize_subscribed(draft, epoch, group.subscriptions_with(member, updated.topics))
     return None
 
@@ -169,15 +169,19 @@ def _drop_unsubscribed(draft: ShareDraft, member: ShareMember, partitions: Parti
 
 
 def _response(
-    draft: ShareDraft, body: ShareGroupHeartbeatRequest, before: Partitions, settled: ShareMember
+    draft: ShareDraft, body: ShareGroupHeartbeatRequest, before: ShareMember, settled: ShareMember
 ) -> ShareGroupHeartbeatResponse:
-    """Return the response. It has the assignment after a request with a subscription, or if it differs from `before`."""
+    """Return the response. It has the assignment if this changes, after a request with a subscription, or with the previous epoch.
+
+    A member that sends its previous epoch missed the last response, which perhaps had the assignment.
+    """
     response = ShareGroupHeartbeatResponse(
         member_id=settled.member_id,
         member_epoch=settled.epoch,
         heartbeat_interval_ms=draft.group_setting(HEARTBEAT_INTERVAL, draft.context.settings.group_share_heartbeat_interval_ms),
     )
-    if body.subscribed_topic_names is not None or before != settled.assigned:
+    has_missed = body.member_epoch < before.epoch
+    if body.subscribed_topic_names is not None or has_missed or before.assigned != settled.assigned:
         response.assignment = _shown(settled.assigned)
     return response
 

@@ -52,6 +52,16 @@ def test_a_request_with_the_subscription_is_answered_with_the_assignment(stage: 
     assert held(stage.heartbeat("m", 0, ["t"])) == [[0, 1, 2]]
 
 
+def test_a_request_that_is_sent_again_as_its_response_was_lost_is_answered_with_the_assignment(stage: ShareStage) -> None:
+    stage.heartbeat("m", 0, ["t"])
+    stage.persist()
+    lost = stage.heartbeat("m", 2)
+    assert held(lost) == [[0, 1, 2]]
+    again = stage.heartbeat("m", 2)
+    assert (again.member_epoch, held(again)) == (lost.member_epoch, held(lost))
+    assert held(stage.heartbeat("m", again.member_epoch)) is None
+
+
 def test_epochs_never_go_back_and_wrong_ones_are_fenced(stage: ShareStage) -> None:
     stage.join("m")
     epoch = stage.group.members["m"].epoch
