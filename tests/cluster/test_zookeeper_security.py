@@ -18,6 +18,7 @@ from ottla.broker.membership.membership import NotAMember
 from ottla.broker.settings import BrokerSettings
 from ottla.ports import Change, StorageFailed
 from ottla.testing import BrokerProcess
+from tests.support.waiting import eventually
 from tests.support.zookeeper import ZooKeeper, started
 
 pytest.importorskip("kazoo", reason="kazoo is absent: pip install 'ottla[zookeeper]'")
@@ -56,6 +57,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("secured")
 
 
+def is_open(port: object) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture(scope="module")
 def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
     """It knows one user, and speaks TLS at a second port, to whoever shows a certificate of its authority."""
@@ -79,6 +85,7 @@ def zookeeper(folder: Path) -> Iterator[ZooKeeper]:
     }
     properties = {"java.security.auth.login.config": folder / "users.conf", "file.encoding": "UTF-8"}
     with started(folder / "zookeeper", settings, properties) as server:
+        eventually(lambda: is_open(settings["secureClientPort"]), what="ZooKeeper listens at its second port, after the first")
         yield server
 
 
