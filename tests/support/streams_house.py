@@ -49,7 +49,7 @@ class StreamsHouse:
     def __init__(self, topics: Mapping[str, int] | None = None, most_bytes: int = 100 << 20, **settings: Any) -> None:
         given = {"group_streams_initial_rebalance_delay_ms": 0, "group_streams_assignment_interval_ms": 0} | settings
         self.settings = GroupSettings(ottla_max_group_bytes=most_bytes, **given)
-        self.of_group: dict[str, int] = {}
+        self.of_group: dict[str, object] = {}
         self.version = 1
         self.ms = 0
         self.stored: dict[bytes, bytes] = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ottla.coord.groups import Context, Group
 from ottla.coord.outcome import GroupOutcome, GroupRecord
@@ -15,6 +15,7 @@ from ottla.coord.runtime.machine import NOBODY, Outcome, Reply, Timer
 from ottla.ports import Now
 
 G = TypeVar("G", bound=Group)
+V = TypeVar("V")
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -28,7 +29,7 @@ class GroupDraft(Generic[G]):
     context: Context
     now: Now
     token: int = NOBODY
-    _of_group: Mapping[str, int] | None = field(default=None, init=False)
+    _of_group: Mapping[str, Any] | None = field(default=None, init=False)
     _records: list[GroupRecord] = field(default_factory=list, init=False)
     _replies: list[Reply] = field(default_factory=list, init=False)
     _timers: dict[Hashable, int | None] = field(default_factory=dict, init=False)
@@ -55,11 +56,12 @@ class GroupDraft(Generic[G]):
     def cancel(self, key: Hashable) -> None:
         self._timers[key] = None
 
-    def group_setting(self, name: str, otherwise: int) -> int:
+    def group_setting(self, name: str, otherwise: V) -> V:
         """Return the group's own value of the setting `name`, or `otherwise` if the group has no value of its own."""
         if self._of_group is None:
             self._of_group = self.context.of_group(self.group_id)
-        return self._of_group.get(name, otherwise)
+        value: V = self._of_group.get(name, otherwise)
+        return value
 
     def outcome(self) -> GroupOutcome:
         timers = tuple(Timer(key, deadline_ms) for key, deadline_ms in self._timers.items())

@@ -22,7 +22,7 @@ from ottla.coord.settings import GroupSettings
 from ottla.ports import Now
 from ottla.wire.errors import GROUP_ID_NOT_FOUND, ILLEGAL_GENERATION, NONE
 
-OfGroup = Callable[[str], Mapping[str, int]]
+OfGroup = Callable[[str], Mapping[str, Any]]
 """A function that returns a group's own settings, by Kafka's names ("consumer.session.timeout.ms"), from its group id."""
 
 Decision = Callable[[Any, Any, Now], GroupOutcome]

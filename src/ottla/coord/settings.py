@@ -33,6 +33,7 @@ class GroupSettings:
     group_streams_num_standby_replicas: int = 0
     group_streams_num_warmup_replicas: int = 2
     group_streams_acceptable_recovery_lag: int = 10_000
+    group_streams_rack_aware_assignment_tags: tuple[str, ...] = ()
     group_streams_task_offset_interval_ms: int = 60_000
     group_streams_max_size: int = 2_147_483_647
     ottla_max_group_bytes: int = 100 << 20

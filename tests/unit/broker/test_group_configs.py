@@ -62,6 +62,8 @@ def test_what_is_set_comes_from_the_group_and_what_is_unset_from_the_broker_agai
         ("share.renew.acknowledge.enable", "maybe"),
         ("streams.num.standby.replicas", "3"),
         ("streams.initial.rebalance.delay.ms", "-1"),
+        ("streams.rack.aware.assignment.tags", "zone,zone"),
+        ("streams.rack.aware.assignment.tags", "zone,,rack"),
         ("session.timeout.ms", "50000"),
     ],
 )

@@ -250,7 +250,7 @@ class GroupCoordinators:
             stores_topic_ids=settings.inter_broker_protocol_version.has(Switch.FLEXIBLE_OFFSETS),
         )
 
-    def _settings_of_group(self, group_id: str) -> Mapping[str, int]:
+    def _settings_of_group(self, group_id: str) -> Mapping[str, object]:
         texts = self._image.group_configs.get(group_id)
         return in_force(self._settings.value, texts) if texts else {}
 

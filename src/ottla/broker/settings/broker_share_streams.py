@@ -88,5 +88,6 @@ class ShareStreamsSettings(SettingsOf):
     )
     group_streams_num_standby_replicas = default_of(GroupConfigs.streams_num_standby_replicas, dynamic=False)
     group_streams_num_warmup_replicas = default_of(GroupConfigs.streams_num_warmup_replicas, dynamic=False)
+    group_streams_rack_aware_assignment_tags = default_of(GroupConfigs.streams_rack_aware_assignment_tags, dynamic=False)
     group_streams_session_timeout_ms = default_of(GroupConfigs.streams_session_timeout_ms, dynamic=False)
     group_streams_task_offset_interval_ms = default_of(GroupConfigs.streams_task_offset_interval_ms, dynamic=False)

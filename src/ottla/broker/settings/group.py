@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from ottla.broker.settings.kinds import BOOLEAN, INT, STRING, Check, at_least, one_of
+from ottla.broker.settings.kinds import BOOLEAN, INT, LIST, STRING, Check, Kind, at_least, one_of
 from ottla.broker.settings.setting import Setting, SettingsOf, size_error
 from ottla.errors import SettingError
 
@@ -19,6 +19,18 @@ OFFSET_RESET: Check[str] = Check(
     lambda value: value in ("latest", "earliest") or (value.startswith("by_duration:") and _is_duration(value[12:])),
     "Value must be latest, earliest, or by_duration: and a duration such as PT1H",
     "latest, earliest, by_duration:PnDTnHnMn.nS",
+)
+
+
+TAG_KEYS: Kind[tuple[str, ...]] = Kind(
+    LIST.name, LIST.code, lambda text: tuple(key.strip() for key in text.split(",")) if text.strip() else (), LIST.show
+)
+"""A list that keeps an item that occurs again, so that it can be refused."""
+
+DISTINCT: Check[tuple[str, ...]] = Check(
+    lambda keys: all(keys) and len(set(keys)) == len(keys),
+    lambda keys: "Value must not contain duplicate tag keys" if all(keys) else "Values must not be empty",
+    "different keys",
 )
 
 
@@ -144,6 +156,14 @@ class GroupConfigs(SettingsOf):
         broker="group.streams.num.warmup.replicas",
         hidden=True,
     )
+    streams_rack_aware_assignment_tags = Setting(
+        TAG_KEYS,
+        (),
+        "Keys of client tags (client.tag.KEY of members) by which the copies of a task are spread; without keys, racks are used.",
+        check=DISTINCT,
+        broker="group.streams.rack.aware.assignment.tags",
+        hidden=True,
+    )
     streams_session_timeout_ms = Setting(
         INT,
         45_000,
@@ -201,10 +221,9 @@ def group_value(settings: SettingsOf, name: str, overrides: Mapping[str, str]) -
     return value
 
 
-def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, int]:
-    """Return the numbers configured for a group, limited by the current bounds."""
-    values = ((name, group_value(settings, name, overrides)) for name in overrides)
-    return {name: value for name, value in values if isinstance(value, int)}
+def in_force(settings: SettingsOf, overrides: Mapping[str, str]) -> dict[str, object]:
+    """Return the values configured for a group, limited by the current bounds."""
+    return {name: group_value(settings, name, overrides) for name in overrides}
 
 
 def group_config_error(settings: SettingsOf, texts: Mapping[str, str]) -> str | None:

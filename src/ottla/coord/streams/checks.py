@@ -26,6 +26,9 @@ from ottla.wire.errors import (
 WARMUPS_FROM = 1
 """The first version of heartbeats with static members, warm-up tasks, and offsets of tasks."""
 
+STATUS_OF_TAGS_FROM = 1
+"""The first version of heartbeats whose response can have the status MISSING_CLIENT_TAGS."""
+
 TaskOffset = StreamsGroupHeartbeatRequest.TaskOffset
 
 _BLANKS = "".join(map(chr, range(33)))

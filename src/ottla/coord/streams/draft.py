@@ -17,7 +17,8 @@ from ottla.coord.streams.records import StreamsCurrentStored, StreamsEpochStored
 from ottla.coord.streams.values import AssignmentConfigs, GroupStatus
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
-"""The name of the setting among the settings of the last assignment, in the record of a group's epoch."""
+RACK_AWARE_TAGS = "rack.aware.assignment.tags"
+"""The names of settings of the last assignment, in the record of a group's epoch."""
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -39,10 +40,16 @@ class StreamsDraft(GroupDraft[StreamsGroup]):
         return self.group_setting(f"streams.{name}", of_broker)
 
     @property
+    def rack_aware_tags(self) -> tuple[str, ...]:
+        """Return the keys of client tags that the members should have, so that the copies of a task are spread by them."""
+        return self.group_setting(f"streams.{RACK_AWARE_TAGS}", self.context.settings.group_streams_rack_aware_assignment_tags)
+
+    @property
     def configs(self) -> AssignmentConfigs:
         """Return the settings of the assignor that apply to this group."""
         return AssignmentConfigs(
             num_standby_replicas=self.setting_of_group("num.standby.replicas"),
+            rack_aware_tags=self.rack_aware_tags,
             num_warmup_replicas=self.setting_of_group("num.warmup.replicas"),
             acceptable_recovery_lag=self.setting_of_group("acceptable.recovery.lag"),
         )
@@ -58,8 +65,9 @@ class StreamsDraft(GroupDraft[StreamsGroup]):
 
 
 def stored_configs(configs: AssignmentConfigs) -> tuple[tuple[str, str], ...]:
-    """Return the settings of an assignor as the record of a group's epoch has them."""
-    return ((NUM_STANDBY_REPLICAS, str(configs.num_standby_replicas)),)
+    """Return the settings of an assignor as the record of a group's epoch has them. Kafka 4.3 does not know the tags."""
+    tags = ((RACK_AWARE_TAGS, ",".join(configs.rack_aware_tags)),) if configs.rack_aware_tags else ()
+    return ((NUM_STANDBY_REPLICAS, str(configs.num_standby_replicas)), *tags)
 
 
 def next_epoch_record(group: StreamsGroup) -> StreamsEpochStored:

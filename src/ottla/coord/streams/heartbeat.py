@@ -11,6 +11,7 @@ from ottla.coord.consumer.member import JOINING_EPOCH
 from ottla.coord.outcome import InitialDelayKey, RebalanceKey
 from ottla.coord.runtime.machine import Input
 from ottla.coord.streams.checks import (
+    STATUS_OF_TAGS_FROM,
     WARMUPS_FROM,
     epoch_error,
     offset_table,
@@ -50,7 +51,7 @@ from ottla.coord.streams.target import target
 from ottla.coord.streams.topology.configuration import InvalidTopology, configure
 from ottla.coord.streams.topology.dependencies import is_same, required_topics
 from ottla.coord.streams.topology.request import StreamsHeartbeat
-from ottla.coord.streams.topology.statuses import shutdown, stale_topology
+from ottla.coord.streams.topology.statuses import missing_tags, shutdown, stale_topology
 from ottla.coord.streams.values import NO_TASKS, ConfiguredTopology, TaskSets, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from ottla.wire.errors import (
@@ -359,4 +360,12 @@ def _finish(
     requester = group.shutdown_member_id or (settled.member_id if body.shutdown_application else None)
     if requester is not None:
         draft.statuses.append(shutdown(requester))
+    if missing := _missing_tags(draft, settled):
+        draft.statuses.append(missing_tags(missing))
     draft.answer(response_to(draft, body, settled, configured, includes_tasks=includes_tasks, endpoint_epoch=endpoint_epoch))
+
+
+def _missing_tags(draft: StreamsDraft, member: StreamsMember) -> list[str]:
+    """Return the rack-aware tags that a member does not have, if it understands that status."""
+    tags = dict(member.client_tags)
+    return [key for key in draft.rack_aware_tags if key not in tags] if draft.version >= STATUS_OF_TAGS_FROM else []

@@ -23,7 +23,8 @@ INCORRECTLY_PARTITIONED_TOPICS: Final = 2
 MISSING_INTERNAL_TOPICS: Final = 3
 SHUTDOWN_APPLICATION: Final = 4
 ASSIGNMENT_DELAYED: Final = 5
-"""The status codes of StreamsGroupHeartbeat."""
+MISSING_CLIENT_TAGS: Final = 6
+"""The status codes of StreamsGroupHeartbeat. The last is for version 1 and newer."""
 
 
 class TaskSets(NamedTuple):

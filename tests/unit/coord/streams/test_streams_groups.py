@@ -337,6 +337,39 @@ def test_an_empty_streams_group_becomes_a_classic_group_and_back() -> None:
     assert len(house.machine.offsets) == 1, "committed offsets stay"
 
 
+def tag(key: str, value: str) -> Sent.KeyValue:
+    return Sent.KeyValue(key=key, value=value)
+
+
+def test_a_member_without_rack_aware_tags_gets_a_status_that_names_them_if_it_knows_the_status() -> None:
+    house = StreamsHouse(group_streams_rack_aware_assignment_tags=("zone", "rack", "row"))
+    told = house.join(client_tags=[tag("rack", "r")])
+    assert told.status is not None
+    assert [each.status_code for each in told.status] == [6]
+    assert "zone, row" in told.status[0].status_detail
+    assert house.live("ada", client_tags=[tag(key, "v") for key in ("row", "zone", "rack")]).status == []
+    assert house.live("ada").status == [], "tags that are not sent stay"
+    house.version = 0
+    assert house.join("bea").status == []
+
+
+def test_copies_of_a_task_are_spread_by_the_tags_of_a_group_and_changed_tags_lead_to_another_assignment() -> None:
+    house = StreamsHouse({"t": 1, "log": 1}, group_streams_num_standby_replicas=1, group_streams_num_warmup_replicas=0)
+    for name, zone, rack in (("ada", "a", "x"), ("bea", "a", "y"), ("cat", "b", "x")):
+        house.join(name, STATEFUL, client_tags=[tag("zone", zone), tag("rack", rack)])
+    for key, spread in (("zone", "cat"), ("rack", "bea")):
+        epoch = house.group.epoch
+        house.of_group = {"streams.rack.aware.assignment.tags": (key,)}
+        house.live("ada")
+        assert house.group.epoch == epoch + 1
+        assert dict(house.group.configs) == {"num.standby.replicas": "1", "rack.aware.assignment.tags": key}
+        assert [name for name, held in house.group.targets.items() if held.standby] == [spread]
+    house.restart()
+    epoch = house.group.epoch
+    house.live("ada")
+    assert house.group.epoch == epoch, "the tags of the last assignment are stored"
+
+
 def test_a_consumer_group_and_a_streams_group_do_not_replace_each_other() -> None:
     house = StreamsHouse()
     house.join()

@@ -8,6 +8,7 @@ from typing import Final
 from ottla.coord.streams.values import (
     ASSIGNMENT_DELAYED,
     INCORRECTLY_PARTITIONED_TOPICS,
+    MISSING_CLIENT_TAGS,
     MISSING_INTERNAL_TOPICS,
     MISSING_SOURCE_TOPICS,
     SHUTDOWN_APPLICATION,
@@ -58,3 +59,9 @@ def delayed_by_rebalance() -> GroupStatus:
 def delayed_by_interval() -> GroupStatus:
     detail = "The assignment waits because the last one is more recent than streams.assignment.interval.ms."
     return GroupStatus(ASSIGNMENT_DELAYED, detail)
+
+
+def missing_tags(keys: Iterable[str]) -> GroupStatus:
+    """Return the status of a member without these client tags, by which standby tasks are spread."""
+    detail = f"Client tags of streams.rack.aware.assignment.tags are missing: {', '.join(keys)}. Set client.tag.KEY for each."
+    return GroupStatus(MISSING_CLIENT_TAGS, detail)
