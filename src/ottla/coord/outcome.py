@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from ottla.coord.runtime.machine import NOBODY, Input, Outcome, Shown, every_top
 from ottla.coord.share.events import ShareEvent
 from ottla.coord.streams.events import StreamsEvent
 from ottla.coord.streams.records import StreamsTargetStored
+from ottla.coord.streams.values import TaskSets
 from ottla.ports import Pauses
 from ottla.values import dataclass
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -178,7 +179,7 @@ class AwaitedTarget(NamedTuple):
 class AssignmentKey:
     """The timer of the next step of a large group's assignment.
 
-    The step runs a part of `work`, or stores targets in `found` from `at` on. `token` identifies the request that started the
+    The step runs a part of `work`, or stores the changes of `found` from `at` on. `token` identifies the request that started the
     assignment. `epoch` is the group epoch at that time.
     """
 
@@ -198,6 +199,14 @@ class InitialDelayKey:
     group_id: str
 
 
+class FoundTasks(NamedTuple):
+    """A computed assignment of a streams group: the targets that change, all targets, and the members that differ for now."""
+
+    changes: Sequence[StreamsTargetStored]
+    targets: Mapping[str, TaskSets]
+    patches: Mapping[str, TaskSets]
+
+
 @dataclass(frozen=True, slots=True)
 class TaskAssignmentKey:
     """The timer of the next step of a large streams group's assignment.
@@ -209,8 +218,8 @@ class TaskAssignmentKey:
     group_id: str
     token: int
     epoch: int = field(compare=False)
-    work: Pauses[list[StreamsTargetStored]] = field(compare=False, repr=False)
-    found: tuple[StreamsTargetStored, ...] | None = field(default=None, compare=False, repr=False)
+    work: Pauses[FoundTasks] = field(compare=False, repr=False)
+    found: FoundTasks | None = field(default=None, compare=False, repr=False)
     at: int = field(default=0, compare=False)
 
 

@@ -69,8 +69,15 @@ class WarmupsSupported(NamedTuple):
     member_id: str
 
 
+class GroupRecalled(NamedTuple):
+    """A coordinator loaded the stored group at this monotonic time in ms. It does not know yet which members can warm tasks up."""
+
+    group_id: str
+    mono_ms: int
+
+
 class TasksRefined(NamedTuple):
-    """Tasks of the target assignment wait for warm-up tasks: `assigned` is the assignment of the moment, by member id."""
+    """Tasks of the target assignment wait for warm-up tasks: `assigned` is what members have instead for now, by member id."""
 
     group_id: str
     assigned: Mapping[str, TaskSets]
@@ -101,6 +108,7 @@ StreamsEvent = (
     | TaskAssignmentEnded
     | TaskOffsetsReported
     | WarmupsSupported
+    | GroupRecalled
     | TasksRefined
     | TasksSent
     | TasksConfirmed

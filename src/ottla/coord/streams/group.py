@@ -34,6 +34,7 @@ from ottla.coord.streams.events import (
     DelayBegun,
     DelayEnded,
     EndpointsChanged,
+    GroupRecalled,
     ShutdownRequested,
     StreamsEvent,
     TaskAssignmentBegun,
@@ -92,7 +93,8 @@ class StreamsGroup:
     `shutdown_member_id` requested a shutdown of the application. `delayed`: the first assignment waits for members. `assigning` is
     the token of the request that began a long assignment. `offsets` and `end_offsets` are those that members reported. `endpoints`
     caches the partitions of members at their endpoints. `unconfirmed` are the times of replies whose tasks were not reported.
-    `warmable` are the members that can run warm-up tasks. `refined` is the assignment of the moment while tasks wait for them.
+    `warmable` are the members that can run warm-up tasks. `refined` are the tasks of members that differ from their targets,
+    while tasks wait for warm-up tasks. `recalled_ms` is the monotonic time at which the stored group was loaded.
     `weight` is the estimated memory of the members and the topology in bytes.
     """
 
@@ -125,6 +127,7 @@ class StreamsGroup:
     unconfirmed: dict[str, int] = field(default_factory=dict)
     warmable: set[str] = field(default_factory=set)
     refined: Mapping[str, TaskSets] = field(default_factory=dict)
+    recalled_ms: int | None = None
     weight: int = 0
 
     @property
@@ -296,7 +299,7 @@ def _hold(group: StreamsGroup, member: StreamsMember) -> None:
 def _target_epoch_stored(group: StreamsGroup, event: StreamsTargetEpochStored) -> None:
     group.assignment_epoch = event.epoch
     group.assignment_wall_ms = event.wall_ms
-    group.refined = {}
+    _refine(group, {})
 
 
 def _target_epoch_forgotten(group: StreamsGroup, event: StreamsTargetEpochForgotten) -> None:
@@ -414,7 +417,18 @@ def _warmups_supported(group: StreamsGroup, event: WarmupsSupported) -> None:
 
 
 def _tasks_refined(group: StreamsGroup, event: TasksRefined) -> None:
-    group.refined = event.assigned
+    _refine(group, event.assigned)
+
+
+def _refine(group: StreamsGroup, tasks: Mapping[str, TaskSets]) -> None:
+    """Replace the tasks that members have for now instead of their targets."""
+    for sign, each in ((-1, group.refined), (1, tasks)):
+        group.weight += sign * sum(weight_of(*refined) for refined in each.values())
+    group.refined = tasks
+
+
+def _recalled(group: StreamsGroup, event: GroupRecalled) -> None:
+    group.recalled_ms = event.mono_ms
 
 
 def _tasks_sent(group: StreamsGroup, event: TasksSent) -> None:
@@ -461,6 +475,7 @@ _APPLY: dict[type, Callable[[StreamsGroup, Never], None]] = {
     TaskOffsetsReported: _offsets_reported,
     WarmupsSupported: _warmups_supported,
     TasksRefined: _tasks_refined,
+    GroupRecalled: _recalled,
     TasksSent: _tasks_sent,
     TasksConfirmed: _tasks_confirmed,
 }
@@ -481,6 +496,7 @@ EVENTS = frozenset(
         TaskOffsetsReported,
         WarmupsSupported,
         TasksRefined,
+        GroupRecalled,
         TasksSent,
         TasksConfirmed,
     )

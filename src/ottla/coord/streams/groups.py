@@ -16,7 +16,7 @@ from ottla.coord.streams import leave
 from ottla.coord.streams.checks import request_error
 from ottla.coord.streams.describe import DescribedStreamsGroup, describe
 from ottla.coord.streams.draft import StreamsDraft, next_epoch_record
-from ottla.coord.streams.events import StreamsEvent, TasksSent
+from ottla.coord.streams.events import GroupRecalled, StreamsEvent, TasksSent
 from ottla.coord.streams.group import EVENTS, GROUP_TYPE, StreamsGroup
 from ottla.coord.streams.heartbeat import TaskAsk, heartbeat
 from ottla.coord.streams.records import RECORDS, StreamsEpochForgotten, StreamsStored
@@ -74,6 +74,8 @@ class StreamsGroups:
                 draft.store(TasksSent(group.group_id, member.member_id, now.mono_ms))
                 if member.state is StreamsMemberState.UNREVOKED_TASKS:
                     draft.after(RebalanceKey(group.group_id, member.member_id), member.rebalance_timeout_ms)
+            if group.members:
+                draft.store(GroupRecalled(group.group_id, now.mono_ms))
             if group.has_strayed:
                 draft.store(next_epoch_record(group))
             outcomes.append(draft.outcome())

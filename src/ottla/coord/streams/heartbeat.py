@@ -22,7 +22,7 @@ from ottla.coord.streams.checks import (
     static_error,
     unknown_member,
 )
-from ottla.coord.streams.draft import StreamsDraft, current_record, member_record, stored_configs
+from ottla.coord.streams.draft import StreamsDraft, current_record, member_record, next_epoch_record, stored_configs
 from ottla.coord.streams.events import (
     DelayBegun,
     EndpointsChanged,
@@ -150,6 +150,8 @@ def _replace_member(draft: StreamsDraft, holder: StreamsMember, member_id: str) 
     if holder.member_id in refined:
         refined[member_id] = refined.pop(holder.member_id)
         draft.store(TasksRefined(draft.group_id, refined))
+    if draft.group.assigning is not None:
+        draft.store(next_epoch_record(draft.group))  # the assignment in progress has a target for the former id
     draft.replaced = holder.member_id
     return newcomer
 

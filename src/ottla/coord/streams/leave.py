@@ -15,7 +15,7 @@ from ottla.coord.streams.heartbeat import TaskAsk, remove_member
 from ottla.coord.streams.member import NOTHING_HELD, AssignedTasks, StreamsMember
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.states import StreamsMemberState
-from ottla.coord.streams.target import assign_now, begin, is_large, task_members
+from ottla.coord.streams.target import assign
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 
 log = logging.getLogger("ottla.coord")
@@ -77,8 +77,4 @@ def end_delay(draft: StreamsDraft) -> None:
     draft.store(DelayEnded(group.group_id))
     if not group.members or group.configured is None or group.epoch <= group.assignment_epoch or group.assigning is not None:
         return
-    inputs = task_members(draft, group.members)
-    if is_large(group.members, group.configured):
-        begin(draft, group.epoch, inputs, group.configured)
-    else:
-        assign_now(draft, group.epoch, inputs, group.configured)
+    assign(draft, group.epoch, group.members, group.configured, can_warm_up=False)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.coord.consumer.assign import BETWEEN_PAUSES, finish
-from ottla.coord.outcome import TaskAssignmentKey
+from ottla.coord.outcome import FoundTasks, TaskAssignmentKey
 from ottla.coord.streams.assign.built_in import STICKY
 from ottla.coord.streams.assign.warmups import refine
 from ottla.coord.streams.checks import WARMUPS_FROM
@@ -23,7 +23,7 @@ from ottla.coord.streams.group import TaskOffsets
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.reconcile import TaskTarget
 from ottla.coord.streams.records import StreamsTargetEpochStored, StreamsTargetStored
-from ottla.coord.streams.topology.statuses import delayed_by_interval, delayed_by_rebalance
+from ottla.coord.streams.topology.statuses import delayed_by_interval, delayed_by_rebalance, delayed_by_restart
 from ottla.coord.streams.values import NO_TASKS, AssignmentConfigs, ConfiguredTopology, TaskMember, TaskSets
 from ottla.ports import Pauses
 
@@ -38,7 +38,12 @@ PAUSE_MS: Final = 2
 STORED_AT_ONCE: Final = 100
 """The number of targets that are stored in one step."""
 
+HEARTBEATS_AFTER_RESTART: Final = 2
+"""The number of heartbeat intervals for which a coordinator that has restarted waits for a heartbeat of each member."""
+
 NO_OFFSETS: TaskOffsets = {}
+
+Members = Mapping[str, StreamsMember]
 
 
 def target(draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: ConfiguredTopology, *, delayed: bool) -> TaskTarget:
@@ -58,25 +63,15 @@ def target(draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: 
         return present
     members = {member_id: member for member_id, member in group.members.items() if member_id != draft.replaced}
     members[updated.member_id] = updated
-    inputs = task_members(draft, members)
-    if is_large(members, configured):
-        begin(draft, epoch, inputs, configured)
+    can_warm_up = draft.version >= WARMUPS_FROM and members.keys() <= group.warmable | {updated.member_id}
+    if not can_warm_up and _awaits_heartbeats(draft, configured):
+        draft.statuses.append(delayed_by_restart())
+        return present
+    found = assign(draft, epoch, members, configured, can_warm_up=can_warm_up)
+    if found is None:
         draft.statuses.append(delayed_by_interval())
         return present
-    assigned = assign_now(draft, epoch, inputs, configured)
-    if configured.problem is None and members.keys() <= group.warmable | {updated.member_id} and draft.version >= WARMUPS_FROM:
-        assigned = _refine(draft, inputs, assigned, configured)
-    return TaskTarget(epoch, assigned.get(updated.member_id, NO_TASKS))
-
-
-def _refine(
-    draft: StreamsDraft, inputs: Mapping[str, TaskMember], assigned: Mapping[str, TaskSets], configured: ConfiguredTopology
-) -> Mapping[str, TaskSets]:
-    """Return the assignment of the moment, in which tasks stay where they run until warm-up tasks have their state."""
-    refined = refine(inputs, assigned, configured.subtopologies, draft.configs)
-    if refined is not assigned:
-        draft.store(TasksRefined(draft.group_id, refined))
-    return refined
+    return TaskTarget(epoch, found.patches.get(updated.member_id) or found.targets.get(updated.member_id, NO_TASKS))
 
 
 def _is_time(draft: StreamsDraft) -> bool:
@@ -87,57 +82,48 @@ def _is_time(draft: StreamsDraft) -> bool:
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
-def is_large(members: Mapping[str, StreamsMember], configured: ConfiguredTopology) -> bool:
+def _awaits_heartbeats(draft: StreamsDraft, configured: ConfiguredTopology) -> bool:
+    """Return whether the coordinator has just restarted, so that members with warm-up tasks are unknown to it for a moment.
+
+    Tasks would move without warm-up tasks. A member that cannot run these does not wait.
+    """
+    began_ms = draft.group.recalled_ms
+    if began_ms is None or draft.version < WARMUPS_FROM or not draft.configs.num_warmup_replicas:
+        return False
+    if not any(each.state_changelog_topics for each in configured.subtopologies.values()):
+        return False
+    return draft.now.mono_ms - began_ms < HEARTBEATS_AFTER_RESTART * draft.setting_of_group("heartbeat.interval.ms")
+
+
+def assign(
+    draft: StreamsDraft, epoch: int, members: Members, configured: ConfiguredTopology, *, can_warm_up: bool
+) -> FoundTasks | None:
+    """Compute the assignment of a small group, and store what changes. Begin that of a large group, and return None."""
+    configs = draft.configs if can_warm_up else draft.configs._replace(num_warmup_replicas=0)
+    work = _find_tasks(draft.group_id, _snapshot(draft, members), configured, configs, epoch)
+    if _is_large(members, configured):
+        draft.store(TaskAssignmentBegun(draft.group_id, draft.token))
+        draft.after(TaskAssignmentKey(draft.group_id, draft.token, epoch, work), PAUSE_MS)
+        return None
+    found = finish(work)
+    for record in found.changes:
+        draft.store(record)
+    _store_end(draft, epoch, found)
+    return found
+
+
+def _is_large(members: Members, configured: ConfiguredTopology) -> bool:
     """Return whether an assignment is so large that it must pause. Without all topics, no tasks are assigned."""
     if configured.problem is not None:
         return len(members) > 10 * MOST_AT_ONCE
     return len(members) + sum(each.task_count for each in configured.subtopologies.values()) > MOST_AT_ONCE
 
 
-def task_members(draft: StreamsDraft, members: Mapping[str, StreamsMember]) -> dict[str, TaskMember]:
-    """Return the input of the assignor: the members with their targets. A static member has the target of its predecessor."""
-    group = draft.group
-    inputs = {member_id: _task_member(draft, member) for member_id, member in members.items()}
-    if draft.replaced is not None:
-        for member_id in members.keys() - group.members.keys():
-            inputs[member_id] = inputs[member_id]._replace(target=group.targets.get(draft.replaced, NO_TASKS))
-    return inputs
-
-
-def _task_member(draft: StreamsDraft, member: StreamsMember) -> TaskMember:
-    group, reported = draft.group, draft.reported.get(member.member_id)
-    offsets = group.offsets.get(member.member_id, NO_OFFSETS) if reported is None else reported.offsets
-    end_offsets = group.end_offsets.get(member.member_id, NO_OFFSETS) if reported is None else reported.end_offsets
-    return TaskMember(
-        member.process_id,
-        member.instance_id,
-        member.rack_id,
-        dict(member.client_tags),
-        group.targets.get(member.member_id, NO_TASKS),
-        member.assigned.without_epochs(),
-        offsets,
-        end_offsets,
-    )
-
-
-def assign_now(
-    draft: StreamsDraft, epoch: int, inputs: Mapping[str, TaskMember], configured: ConfiguredTopology
-) -> Mapping[str, TaskSets]:
-    """Compute an assignment and store what changes. Return the target of each member."""
-    known = draft.group.targets
-    found = finish(_assign(draft.group_id, inputs, configured, draft.configs, epoch))
-    for member_id, tasks in found.items():
-        if known.get(member_id) != tasks:
-            draft.store(StreamsTargetStored(draft.group_id, member_id, tasks))
+def _store_end(draft: StreamsDraft, epoch: int, found: FoundTasks) -> None:
+    """Store that the targets of an epoch are complete, and the members that differ from them until tasks are warm."""
     draft.store(StreamsTargetEpochStored(draft.group_id, epoch, draft.now.wall_ms))
-    return found
-
-
-def begin(draft: StreamsDraft, epoch: int, inputs: Mapping[str, TaskMember], configured: ConfiguredTopology) -> None:
-    """Begin a long assignment."""
-    work = _changes(draft.group_id, inputs, configured, draft.configs, epoch, dict(draft.group.targets))
-    draft.store(TaskAssignmentBegun(draft.group_id, draft.token))
-    draft.after(TaskAssignmentKey(draft.group_id, draft.token, epoch, work), PAUSE_MS)
+    if found.patches:
+        draft.store(TasksRefined(draft.group_id, found.patches))
 
 
 def continue_assignment(draft: StreamsDraft, key: TaskAssignmentKey) -> None:
@@ -152,13 +138,13 @@ def continue_assignment(draft: StreamsDraft, key: TaskAssignmentKey) -> None:
         draft.after(_run_step(key), PAUSE_MS)
         return
     end = key.at + STORED_AT_ONCE
-    for record in key.found[key.at : end]:
+    for record in key.found.changes[key.at : end]:
         if record.member_id in draft.group.members:
             draft.store(record)
-    if end < len(key.found):
+    if end < len(key.found.changes):
         draft.after(replace(key, at=end), PAUSE_MS)
     else:
-        draft.store(StreamsTargetEpochStored(key.group_id, key.epoch, draft.now.wall_ms))
+        _store_end(draft, key.epoch, key.found)
         draft.store(TaskAssignmentEnded(key.group_id))
 
 
@@ -166,27 +152,65 @@ def _run_step(key: TaskAssignmentKey) -> TaskAssignmentKey:
     try:
         next(key.work)
     except StopIteration as end:
-        return replace(key, found=tuple(end.value))
+        return replace(key, found=end.value)
     return key
 
 
-def _changes(
-    group_id: str,
-    inputs: Mapping[str, TaskMember],
-    configured: ConfiguredTopology,
-    configs: AssignmentConfigs,
-    epoch: int,
-    known: Mapping[str, TaskSets],
-) -> Pauses[list[StreamsTargetStored]]:
-    """Compute an assignment with pauses, and return the targets that differ from `known`."""
-    changes = []
-    found = yield from _assign(group_id, inputs, configured, configs, epoch)
-    for count, (member_id, tasks) in enumerate(found.items()):
-        if known.get(member_id) != tasks:
+class _Snapshot(NamedTuple):
+    """The members of a group with their targets and offsets, by member id, at the beginning of an assignment."""
+
+    members: Members
+    targets: Mapping[str, TaskSets]
+    offsets: Mapping[str, TaskOffsets]
+    end_offsets: Mapping[str, TaskOffsets]
+
+
+def _snapshot(draft: StreamsDraft, members: Members) -> _Snapshot:
+    """Return a snapshot with what the request changes. A static member has the target of its predecessor."""
+    group, reports = draft.group, draft.reported
+    targets = dict(group.targets)
+    if draft.replaced is not None:
+        targets |= dict.fromkeys(members.keys() - group.members.keys(), targets.get(draft.replaced, NO_TASKS))
+    offsets = {**group.offsets, **{member_id: each.offsets for member_id, each in reports.items()}}
+    end_offsets = {**group.end_offsets, **{member_id: each.end_offsets for member_id, each in reports.items()}}
+    return _Snapshot(dict(members), targets, offsets, end_offsets)
+
+
+def _find_tasks(
+    group_id: str, snapshot: _Snapshot, configured: ConfiguredTopology, configs: AssignmentConfigs, epoch: int
+) -> Pauses[FoundTasks]:
+    """Compute an assignment with pauses: the targets, and what differs from them until tasks are warm."""
+    inputs = yield from _task_members(snapshot)
+    targets = yield from _assign(group_id, inputs, configured, configs, epoch)
+    patches: Mapping[str, TaskSets] = {}
+    if configured.problem is None:
+        patches = yield from refine(inputs, targets, configured.subtopologies, configs)
+    changes: list[StreamsTargetStored] = []
+    for count, (member_id, tasks) in enumerate(targets.items(), 1):
+        if snapshot.targets.get(member_id) != tasks:
             changes.append(StreamsTargetStored(group_id, member_id, tasks))
-        if count % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
+        if count % BETWEEN_PAUSES == 0:
             yield None
-    return changes
+    return FoundTasks(changes, targets, patches)
+
+
+def _task_members(snapshot: _Snapshot) -> Pauses[dict[str, TaskMember]]:
+    """Return the input of the assignor."""
+    inputs: dict[str, TaskMember] = {}
+    for count, (member_id, member) in enumerate(snapshot.members.items(), 1):
+        inputs[member_id] = TaskMember(
+            member.process_id,
+            member.instance_id,
+            member.rack_id,
+            dict(member.client_tags),
+            snapshot.targets.get(member_id, NO_TASKS),
+            member.assigned.without_epochs(),
+            snapshot.offsets.get(member_id, NO_OFFSETS),
+            snapshot.end_offsets.get(member_id, NO_OFFSETS),
+        )
+        if count % BETWEEN_PAUSES == 0:
+            yield None
+    return inputs
 
 
 def _assign(
@@ -196,7 +220,7 @@ def _assign(
     configs: AssignmentConfigs,
     epoch: int,
 ) -> Pauses[Mapping[str, TaskSets]]:
-    """Compute an assignment with pauses. Without all topics of the topology, every member has no tasks."""
+    """Compute the targets with pauses. Without all topics of the topology, every member has no tasks."""
     if configured.problem is not None:
         return dict.fromkeys(inputs, NO_TASKS)
     found = yield from STICKY.assign_slowly(inputs, configured.subtopologies, configs)

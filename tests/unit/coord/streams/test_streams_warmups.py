@@ -71,6 +71,66 @@ def test_a_warm_up_task_goes_on_after_a_restart_and_ends_when_it_is_reported_ane
     assert house.group.state is StreamsGroupState.STABLE
 
 
+def test_tasks_of_a_large_group_wait_for_warm_up_tasks_too() -> None:
+    house = StreamsHouse({"t": 300, "log": 300})
+    house.join(sent=STATEFUL)
+    house.wait(1_000)
+    house.live("ada")
+    assert len(house.group.members["ada"].assigned.active["0"]) == 300
+    house.join("bea", STATEFUL)
+    assert house.group.assigning is not None, "the assignment takes long"
+    weight = house.machine.weight
+    house.wait(1_000)
+    assert house.machine.weight > weight, "the tasks of the moment are counted"
+    told = house.live("bea")
+    warm = tasks(told)[2]["0"]
+    assert (len(warm), tasks(told)[0]) == (2, {}), "at most two tasks warm up"
+    house.live("ada", owns={"0": range(300)})
+    assert len(house.group.members["ada"].assigned.active["0"]) == 300
+    house.live("bea", task_offsets=offset(warm[0], 9), task_end_offsets=offset(warm[0], 9))
+    house.wait(1_000)
+    assert set(range(300)) - set(tasks(house.live("ada", owns={"0": range(300)}))[0]["0"]) == {warm[0]}
+
+
+def test_after_a_restart_an_assignment_waits_for_heartbeats_of_members_that_can_warm_tasks_up() -> None:
+    house = warming()
+    house.restart()
+    told = house.join("cer", STATEFUL)
+    assert told.status is not None
+    assert [each.status_code for each in told.status] == [5]
+    assert tasks(told) == ({}, {}, {})
+    house.live("bea")
+    assert house.group.assignment_epoch < house.group.epoch
+    house.live("ada", owns={"0": [0, 1]})
+    assert house.group.assignment_epoch == house.group.epoch
+    assert house.group.members["ada"].assigned.active["0"].keys() == {0, 1}, "its tasks wait for warm-up tasks"
+
+
+def test_after_a_restart_an_assignment_waits_no_longer_than_two_heartbeats_and_not_for_members_without_warm_up_tasks() -> None:
+    for version, waited_ms in ((1, 10_000), (0, 0)):
+        house = warming()
+        house.restart()
+        house.wait(waited_ms)
+        house.version = version
+        house.join("cer", STATEFUL)
+        assert house.group.assignment_epoch == house.group.epoch
+
+
+def test_a_static_member_that_returns_during_a_long_assignment_leads_to_another_one() -> None:
+    house = StreamsHouse({"t": 300, "log": 300})
+    house.join(sent=STATEFUL, instance_id="i")
+    house.wait(1_000)
+    house.live("ada")
+    house.join("bea", STATEFUL)
+    house.leave("ada", epoch=-2, instance_id="i")
+    house.join("cer", STATEFUL, instance_id="i", process_id="process-of-ada")
+    house.wait(1_000)
+    house.live("cer")
+    house.wait(1_000)
+    owned = [number for held in house.group.targets.values() for number in held.active["0"]]
+    assert sorted(owned) == list(range(300))
+
+
 def test_a_static_member_that_returns_keeps_the_task_that_another_warms_up() -> None:
     house = StreamsHouse({"t": 2, "log": 2})
     house.join(sent=STATEFUL, instance_id="i")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.coord.consumer.assign import finish
 from ottla.coord.streams.assign import migrations, warmups
 from ottla.coord.streams.assign.built_in import STICKY
 from ottla.coord.streams.assign.migrations import UNKNOWN_OFFSET, HeldTasks
-from ottla.coord.streams.assign.warmups import refine
-from ottla.coord.streams.values import AssignmentConfigs, Task, TaskMember, TaskSets
+from ottla.coord.streams.values import AssignmentConfigs, ConfiguredSubtopology, Task, TaskMember, TaskSets
+from ottla.ports import Pauses
 from tests.support.task_groups import (
     Assigned,
     Members,
@@ -29,6 +31,7 @@ from tests.support.task_groups import (
     unshrunk,
 )
 
+T = TypeVar("T")
 ONE = {"0": subtopology(1, is_stateful=True)}
 TWO = {"0": subtopology(2, is_stateful=True)}
 TASK: Task = ("0", 0)
@@ -58,6 +61,14 @@ def moving(most: int = 2) -> TaskGroup:
 
 
 TO_P1 = {"p0-0": TaskSets(), "p1-0": active(0)}
+
+
+def refine(
+    members: Members, targets: Assigned, topology: Mapping[str, ConfiguredSubtopology], configs: AssignmentConfigs
+) -> Assigned:
+    """The assignment of the moment; the target assignment itself if nothing differs."""
+    patches = finish(warmups.refine(members, targets, topology, configs))
+    return {**targets, **patches} if patches else targets
 
 
 def refined(group: TaskGroup, targets: Assigned) -> Assigned:
@@ -217,6 +228,11 @@ def check_step(group: TaskGroup, found: Assigned, most: int) -> None:
     assert max(places.values(), default=0) <= 1, "a process has a task twice"
 
 
+def immediately(value: T) -> Pauses[T]:
+    yield from ()
+    return value
+
+
 MISTAKES: list[tuple[str, object, str, object, Callable[..., object]]] = [
     (
         "cold tasks move",
@@ -243,7 +259,7 @@ MISTAKES: list[tuple[str, object, str, object, Callable[..., object]]] = [
         "standby tasks are not withheld",
         warmups,
         "_withheld_standbys",
-        lambda *ignored: [],
+        lambda *ignored: immediately([]),
         test_every_migration_ends_and_no_task_is_without_an_owner_or_twice_in_a_process,
     ),
     (
@@ -257,7 +273,7 @@ MISTAKES: list[tuple[str, object, str, object, Callable[..., object]]] = [
         "restoring members are not noticed",
         warmups,
         "_restoring_members",
-        lambda *ignored: set(),
+        lambda *ignored: immediately(set()),
         test_a_member_that_restores_an_active_task_warms_up_last,
     ),
     ("tasks lose their keepers", migrations, "_keeper", lambda *ignored: None, test_a_task_whose_target_has_left_stays),

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from ottla.coord.streams.assign import STEPS_BETWEEN_PAUSES
 from ottla.coord.streams.values import ConfiguredSubtopology, Task, TaskIds, TaskMember, TaskSets
+from ottla.ports import Pauses
 
 UNKNOWN_OFFSET: Final = (1 << 63) - 1
 """The offset that a member reports for a task whose restoration has not begun."""
@@ -40,39 +42,49 @@ class Migration(NamedTuple):
 
 
 class HeldTasks:
-    """The stateful tasks that members hold now, by task: active tasks, and copies of their state."""
+    """The stateful tasks that members hold now, by task: active tasks, and copies of their state. `enter` fills it."""
 
     def __init__(self, members: Mapping[str, TaskMember], topology: Mapping[str, ConfiguredSubtopology], lag: int) -> None:
         self._members = members
-        self._stateful = {name for name, each in topology.items() if each.state_changelog_topics}
+        self._stateful = {name: topology[name].task_count for name in sorted(topology) if topology[name].state_changelog_topics}
         self._lag = lag
         self.active: dict[Task, str] = {}
         self.copies: dict[Task, list[TaskCopy]] = {}
         self._held: dict[str, set[Task]] = {}
         self._reported: dict[str, set[Task]] = {}
         self.capacities: dict[str, int] = {}
-        for member_id in sorted(members):
-            self._enter(member_id, members[member_id])
 
-    def _enter(self, member_id: str, member: TaskMember) -> None:
-        self.capacities[member.process_id] = self.capacities.get(member.process_id, 0) + 1
-        held = self._held.setdefault(member.process_id, set())
-        self._reported.setdefault(member.process_id, set()).update(member.offsets)
-        for task in self.stateful(member.assigned.active):
-            self.active[task] = member_id
-            held.add(task)
-        for tasks in (member.assigned.standby, member.assigned.warmup):
-            for task in self.stateful(tasks):
-                offset = member.offsets.get(task, UNKNOWN_OFFSET)
-                copy = TaskCopy(
-                    member_id,
-                    member.process_id,
-                    tasks is member.assigned.warmup,
-                    self._is_caught_up(member, task),
-                    offset != UNKNOWN_OFFSET,
-                )
-                self.copies.setdefault(task, []).append(copy)
-                held.add(task)
+    def enter(self) -> Pauses[None]:
+        """Enter the tasks of all members."""
+        entered = 0
+        for member_id in sorted(self._members):
+            member = self._members[member_id]
+            self.capacities[member.process_id] = self.capacities.get(member.process_id, 0) + 1
+            self._held.setdefault(member.process_id, set())
+            self._reported.setdefault(member.process_id, set()).update(member.offsets)
+            self.active |= dict.fromkeys(self.stateful(member.assigned.active), member_id)
+            self._held[member.process_id].update(self.stateful(member.assigned.active))
+            for tasks in (member.assigned.standby, member.assigned.warmup):
+                yield from self._enter_copies(member_id, member, tasks)
+            entered += 5 + sum(map(len, member.assigned.active.values()))
+            if entered >= STEPS_BETWEEN_PAUSES:
+                entered = 0
+                yield None
+
+    def _enter_copies(self, member_id: str, member: TaskMember, tasks: TaskIds) -> Pauses[None]:
+        for count, task in enumerate(self.stateful(tasks), 1):
+            is_started = member.offsets.get(task, UNKNOWN_OFFSET) != UNKNOWN_OFFSET
+            is_warmup, is_caught_up = tasks is member.assigned.warmup, self._is_caught_up(member, task)
+            copy = TaskCopy(member_id, member.process_id, is_warmup, is_caught_up, is_started)
+            self.copies.setdefault(task, []).append(copy)
+            self._held[member.process_id].add(task)
+            if count % STEPS_BETWEEN_PAUSES == 0:
+                yield None
+
+    @property
+    def all_stateful(self) -> Iterator[Task]:
+        """Yield all stateful tasks of the topology, in order."""
+        return ((name, number) for name, count in self._stateful.items() for number in range(count))
 
     def stateful(self, tasks: TaskIds) -> Iterator[Task]:
         """Yield those of `tasks` that have state."""
@@ -117,14 +129,20 @@ class HeldTasks:
 
 def find_migrations(
     held: HeldTasks, members: Mapping[str, TaskMember], targets: Mapping[str, TaskSets]
-) -> tuple[list[Migration], dict[Task, str]]:
+) -> Pauses[tuple[list[Migration], dict[Task, str]]]:
     """Return the tasks that wait, in order, and the targets of those that move now."""
     waiting: list[Migration] = []
     moving: dict[Task, str] = {}
-    aims = {task: member_id for member_id, tasks in targets.items() for task in held.stateful(tasks.active)}
-    for task in sorted(aims):
-        target = aims[task]
-        if held.active.get(task) == target:
+    aims: dict[Task, str] = {}
+    for count, (member_id, tasks) in enumerate(targets.items(), 1):
+        aims |= dict.fromkeys(held.stateful(tasks.active), member_id)
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
+    for count, task in enumerate(held.all_stateful, 1):
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
+        target = aims.get(task)
+        if target is None or held.active.get(task) == target:
             continue
         keeper = _keeper(held, members, targets, task, target)
         if keeper is not None:

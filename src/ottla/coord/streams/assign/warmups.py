@@ -1,15 +1,17 @@
 """Warm-up tasks: copies of the state of tasks that will move, on their target members, so that processing does not pause.
 
-`refine` turns a target assignment into the assignment of the moment. It is called again whenever members report new offsets, and
-each time more tasks are on their targets. The number of warm-up tasks of a group is limited. Those in progress keep their places,
-and the others are ordered by what they gain.
+`refine` finds what differs between a target assignment and the assignment of the moment. It is called again whenever a warm-up task
+has caught up, and each time more tasks are on their targets. The number of warm-up tasks of a group is limited. Those in progress
+keep their places, and the others are ordered by what they gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush, heapreplace
 from typing import NamedTuple
 
+from ottla.coord.streams.assign import STEPS_BETWEEN_PAUSES
 from ottla.coord.streams.assign.migrations import HeldTasks, Migration, find_migrations
 from ottla.coord.streams.values import (
     NO_TASK_IDS,
@@ -21,6 +23,7 @@ from ottla.coord.streams.values import (
     TaskMember,
     TaskSets,
 )
+from ottla.ports import Pauses
 
 Patches = dict[str, "_Patch"]
 
@@ -30,20 +33,21 @@ def refine(
     targets: Mapping[str, TaskSets],
     topology: Mapping[str, ConfiguredSubtopology],
     configs: AssignmentConfigs,
-) -> Mapping[str, TaskSets]:
-    """Return the assignment of the moment, on the way to `targets`.
+) -> Pauses[Mapping[str, TaskSets]]:
+    """Return the tasks of the moment of each member that must differ from `targets` for now, and pause between parts of the work.
 
-    Stateful tasks stay on members that can process them until their targets have caught up. The result is `targets` itself if no
-    task waits, or if warm-up tasks are turned off.
+    Stateful tasks stay on members that can process them until their targets have caught up. Nothing differs if warm-up tasks are
+    turned off.
     """
     if not configs.num_warmup_replicas:
-        return targets
+        return {}
     held = HeldTasks(members, topology, configs.acceptable_recovery_lag)
-    waiting, moving = find_migrations(held, members, targets)
+    yield from held.enter()
+    waiting, moving = yield from find_migrations(held, members, targets)
     if not waiting:
-        return targets
-    warm, borrowed = _choose_warmups(held, members, waiting, moving, configs.num_warmup_replicas)
-    return _apply_patches(held, members, targets, waiting, warm, borrowed)
+        return {}
+    warm, borrowed = yield from _choose_warmups(held, members, waiting, moving, configs.num_warmup_replicas)
+    return (yield from _patches(held, members, targets, waiting, warm, borrowed))
 
 
 class _Candidate(NamedTuple):
@@ -58,20 +62,22 @@ class _Candidate(NamedTuple):
 
 def _choose_warmups(
     held: HeldTasks, members: Mapping[str, TaskMember], waiting: Iterable[Migration], moving: Mapping[Task, str], most: int
-) -> tuple[dict[Task, str], set[Task]]:
+) -> Pauses[tuple[dict[Task, str], set[Task]]]:
     """Return the members of warm-up tasks, and the tasks that a standby task keeps warm instead."""
-    restoring = _restoring_members(held, members, moving)
+    restoring = yield from _restoring_members(held, members, moving)
     candidates: list[_Candidate] = []
     borrowed: set[Task] = set()
-    for migration in waiting:
+    for count, migration in enumerate(waiting, 1):
         copy = migration.copy
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
         if migration.process_id is None:
             continue
         if copy is not None and not copy.is_warmup and copy.member_id == migration.target:
             borrowed.add(migration.task)
         else:
             candidates.append(_candidate(migration, restoring))
-    warm = _pick_best(held, members, candidates, moving, most)
+    warm = yield from _pick_best(held, members, candidates, moving, most)
     borrowed |= {each.migration.task for each in candidates if each.is_sibling and each.migration.task not in warm}
     return warm, borrowed
 
@@ -84,10 +90,17 @@ def _candidate(migration: Migration, restoring: set[str]) -> _Candidate:
     return _Candidate(3 if is_slow else 1, copy is not None, migration, copy is None)
 
 
-def _restoring_members(held: HeldTasks, members: Mapping[str, TaskMember], moving: Mapping[Task, str]) -> set[str]:
+def _restoring_members(held: HeldTasks, members: Mapping[str, TaskMember], moving: Mapping[Task, str]) -> Pauses[set[str]]:
     """Return the members that restore an active task, or begin to."""
-    found = {member_id for task, member_id in held.active.items() if held.is_restoring(member_id, task)}
-    for task, member_id in moving.items():
+    found: set[str] = set()
+    for count, (task, member_id) in enumerate(held.active.items(), 1):
+        if held.is_restoring(member_id, task):
+            found.add(member_id)
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
+    for count, (task, member_id) in enumerate(moving.items(), 1):
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
         process_id, holder = members[member_id].process_id, held.active.get(task)
         is_elsewhere = holder is None or members[holder].process_id != process_id
         if is_elsewhere and held.copy_in(process_id, task) is None:
@@ -101,12 +114,12 @@ def _pick_best(
     candidates: Iterable[_Candidate],
     moving: Mapping[Task, str],
     most: int,
-) -> dict[Task, str]:
+) -> Pauses[dict[Task, str]]:
     """Return the members of at most `most` warm-up tasks.
 
     Among equals, the target process with the least load comes first, because it restores faster; then the keeper with the most.
     """
-    extra = _growth_by_process(held, members, moving)
+    extra = yield from _growth_by_process(held, members, moving)
 
     def load(process_id: str) -> float:
         return held.load(process_id) + extra[process_id] / held.capacities[process_id]
@@ -117,20 +130,31 @@ def _pick_best(
         keeper = members[migration.keeper].process_id
         return each.tier, each.is_sibling, load(migration.process_id), -load(keeper), migration.task
 
-    left, warm = list(candidates), dict[Task, str]()
-    while left and len(warm) < most:
-        best = min(left, key=cost)
-        left.remove(best)
+    heap: list[tuple[tuple[int, bool, float, float, Task], _Candidate]] = []
+    for count, each in enumerate(candidates, 1):
+        heappush(heap, (cost(each), each))
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
+    warm: dict[Task, str] = {}
+    while heap and len(warm) < most:
+        known, best = heap[0]
+        # Loads only grow, so the first entry of the heap that is up to date is the least.
+        if (now := cost(best)) != known:
+            heapreplace(heap, (now, best))
+            continue
+        heappop(heap)
         warm[best.migration.task] = best.migration.target
         assert best.migration.process_id is not None
         extra[best.migration.process_id] += best.is_new
     return warm
 
 
-def _growth_by_process(held: HeldTasks, members: Mapping[str, TaskMember], moving: Mapping[Task, str]) -> dict[str, int]:
+def _growth_by_process(held: HeldTasks, members: Mapping[str, TaskMember], moving: Mapping[Task, str]) -> Pauses[dict[str, int]]:
     """Return how many more stateful tasks each process has after the tasks that move now."""
     growth = dict.fromkeys(held.capacities, 0)
-    for task, member_id in moving.items():
+    for count, (task, member_id) in enumerate(moving.items(), 1):
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
         process_id, holder = members[member_id].process_id, held.active.get(task)
         if holder is not None:
             growth[members[holder].process_id] -= 1
@@ -153,25 +177,29 @@ def _frozen(tasks: Mapping[str, set[int]]) -> TaskIds:
     return {name: frozenset(tasks[name]) for name in sorted(tasks) if tasks[name]} or NO_TASK_IDS
 
 
-def _apply_patches(
+def _patches(
     held: HeldTasks,
     members: Mapping[str, TaskMember],
     targets: Mapping[str, TaskSets],
     waiting: Iterable[Migration],
     warm: Mapping[Task, str],
     borrowed: set[Task],
-) -> Mapping[str, TaskSets]:
-    """Return `targets` with waiting tasks on their keepers, and with warm-up tasks.
+) -> Pauses[Mapping[str, TaskSets]]:
+    """Return the members whose targets change if waiting tasks are on their keepers, and with warm-up tasks.
 
     Standby tasks are withheld where the process keeps the active task, or where they replace a standby task that is needed longer.
     """
     patches: Patches = {}
 
     def patch(member_id: str) -> _Patch:
-        return patches.setdefault(member_id, _Patch(targets.get(member_id, NO_TASKS)))
+        if member_id not in patches:
+            patches[member_id] = _Patch(targets.get(member_id, NO_TASKS))
+        return patches[member_id]
 
     keepers: dict[Task, str] = {}
-    for migration in waiting:
+    for count, migration in enumerate(waiting, 1):
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
         name, number = migration.task
         keepers[migration.task] = members[migration.keeper].process_id
         patch(migration.keeper).active.setdefault(name, set()).add(number)
@@ -180,11 +208,15 @@ def _apply_patches(
             patch(migration.copy.member_id).standby.setdefault(name, set()).add(number)
     for (name, number), member_id in warm.items():
         patch(member_id).warmup.setdefault(name, set()).add(number)
-    for task, member_id in _withheld_standbys(held, members, targets, keepers, borrowed):
+    withheld = yield from _withheld_standbys(held, members, targets, keepers, borrowed)
+    for task, member_id in withheld:
         patch(member_id).standby.get(task[0], set()).discard(task[1])
-    refined = {member_id: patches[member_id].tasks() if member_id in patches else tasks for member_id, tasks in targets.items()}
-    refined.update({member_id: each.tasks() for member_id, each in patches.items() if member_id not in targets})
-    return refined
+    changed: dict[str, TaskSets] = {}
+    for count, (member_id, each) in enumerate(patches.items(), 1):
+        changed[member_id] = each.tasks()
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
+    return changed
 
 
 def _withheld_standbys(
@@ -193,11 +225,13 @@ def _withheld_standbys(
     targets: Mapping[str, TaskSets],
     keepers: Mapping[Task, str],
     borrowed: set[Task],
-) -> list[tuple[Task, str]]:
+) -> Pauses[list[tuple[Task, str]]]:
     """Return the standby tasks of the target assignment that must wait, each with its member."""
     withheld: list[tuple[Task, str]] = []
     replacing: dict[Task, str | None] = {}
-    for member_id in sorted(targets):
+    for count, member_id in enumerate(sorted(targets), 1):
+        if count % STEPS_BETWEEN_PAUSES == 0:
+            yield None
         for task in held.stateful(targets[member_id].standby):
             process_id = members[member_id].process_id if member_id in members else None
             if process_id is not None and process_id == keepers.get(task):

@@ -65,3 +65,8 @@ def missing_tags(keys: Iterable[str]) -> GroupStatus:
     """Return the status of a member without these client tags, by which standby tasks are spread."""
     detail = f"Client tags of streams.rack.aware.assignment.tags are missing: {', '.join(keys)}. Set client.tag.KEY for each."
     return GroupStatus(MISSING_CLIENT_TAGS, detail)
+
+
+def delayed_by_restart() -> GroupStatus:
+    detail = "The assignment waits for heartbeats of all members, because the coordinator has restarted."
+    return GroupStatus(ASSIGNMENT_DELAYED, detail)
