@@ -73,7 +73,7 @@ class Progress:
         return time.monotonic()
 
 
-def word_count(server: Server, words: int, name: str, home: Path) -> Figures:
+def word_count(server: Server, words: int, name: str, home: Path, *, with_second: bool) -> Figures:
     """Count words with one processing guarantee, in topics of their own."""
     guarantee = GUARANTEES[name]
     source, target = f"{home.name}-lines", f"{home.name}-counts"
@@ -90,13 +90,13 @@ def word_count(server: Server, words: int, name: str, home: Path) -> Figures:
             counted = progress.count()
             ended = progress.wait_for(words, lambda: _check(instance))
             used = cpu_s(server) - cpu
-            settled = second_instance(app, instance)
+            settled = {"second instance, s until both have tasks": second_instance(app, instance)} if with_second else {}
         finally:
             app.kill()
     return {
         f"word count {name}, words/s": (words - counted) / (ended - began),
         f"word count {name}, broker CPU, s per million words": used / words * 1e6,
-        f"second instance {name}, s until both have tasks": settled,
+        **settled,
     }
 
 
@@ -116,18 +116,28 @@ def second_instance(app: StreamsApplication, first: StreamsInstance) -> float:
     return time.monotonic() - began
 
 
-def measure(results: Results, words: int, rounds: int, names: Sequence[str], home: Path, *, alone: bool = False) -> None:
-    """Both brokers in turns."""
+def measure(
+    results: Results,
+    words: int,
+    rounds: int,
+    names: Sequence[str],
+    home: Path,
+    *,
+    alone: bool = False,
+    with_second: bool = True,
+) -> None:
+    """Both brokers in turns, each turn in another order."""
     with ExitStack() as running:
         synced = running.enter_context(Ottla(SETTINGS))
         cached = running.enter_context(Ottla({**SETTINGS, "ottla.acks.all.sync": "false"})) if CACHED in names else synced
         peers: list[Server] = [] if alone else [running.enter_context(Kafka(settings=SETTINGS))]
         for turn in range(rounds):
             for name in names:
-                for server in (cached if name == CACHED else synced, *peers):
+                servers = (cached if name == CACHED else synced, *peers)
+                for server in servers if turn % 2 == 0 else reversed(servers):
                     place = home / f"{server.name}-{name}-{turn}".replace(" ", "-")
                     place.mkdir()
-                    results.add(server.name, word_count(server, words, name, place))
+                    results.add(server.name, word_count(server, words, name, place, with_second=with_second))
 
 
 def main() -> None:
@@ -135,11 +145,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--words", type=int, default=1_000_000)
     parser.add_argument("--only", action="append", choices=GUARANTEES, help="measure with one processing guarantee")
+    parser.add_argument("--count-only", action="store_true", help="start no second instance")
     parser.add_argument("--alone", action="store_true", help="measure Ottla without Apache Kafka")
     wanted = parser.parse_args()
     results = Results([Ottla.name] if wanted.alone else [Ottla.name, Kafka.name])
     with tempfile.TemporaryDirectory(prefix="streams-bench-") as home:
-        measure(results, wanted.words, wanted.rounds, wanted.only or [*GUARANTEES], Path(home), alone=wanted.alone)
+        names, with_second = wanted.only or [*GUARANTEES], not wanted.count_only
+        measure(results, wanted.words, wanted.rounds, names, Path(home), alone=wanted.alone, with_second=with_second)
     print(table(results))
 
 
