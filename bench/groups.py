@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import quantiles
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
@@ -331,7 +331,16 @@ class ConsumerGroup:
                 self.done.set()
 
 
-async def until_settled(server: Server, group: ClassicGroup | ConsumerGroup) -> tuple[float, float]:
+class Joining(Protocol):
+    """Members that join one group at once."""
+
+    size: int
+    done: asyncio.Event
+
+    async def member(self, number: int, link: Link, /) -> None: ...
+
+
+async def until_settled(server: Server, group: Joining) -> tuple[float, float]:
     """(seconds, seconds of the broker's CPU) from the first request to the moment when everybody has settled."""
     links = await asyncio.gather(*(Link.open(server.address) for _ in range(group.size)))
     spent, began = cpu_s(server), time.perf_counter()

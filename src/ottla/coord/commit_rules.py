@@ -19,7 +19,7 @@ MEMBER_EPOCH_FROM = 9
 """The first version of OffsetCommit whose response can contain STALE_MEMBER_EPOCH, for members with epochs."""
 
 
-class Place(NamedTuple):
+class CommitPartition(NamedTuple):
     """A partition of a commit."""
 
     topic: str
@@ -38,7 +38,7 @@ class Commit(NamedTuple):
     epoch: int
     version: int
     is_transactional: bool
-    places: Iterable[Place]
+    places: Iterable[CommitPartition]
 
     @property
     def is_anonymous(self) -> bool:
@@ -58,11 +58,11 @@ def commit_of(body: OffsetCommitRequest | TxnOffsetCommitRequest, version: int, 
     )
 
 
-def _places(body: OffsetCommitRequest | TxnOffsetCommitRequest, metadata_max_bytes: int) -> Iterator[Place]:
+def _places(body: OffsetCommitRequest | TxnOffsetCommitRequest, metadata_max_bytes: int) -> Iterator[CommitPartition]:
     for topic in body.topics:
         for wanted in topic.partitions:
             if not is_longer(wanted.committed_metadata or "", metadata_max_bytes):
-                yield Place(topic.name, bytes(topic.topic_id), wanted.partition_index)
+                yield CommitPartition(topic.name, bytes(topic.topic_id), wanted.partition_index)
 
 
 class EpochMember(Protocol):
@@ -78,7 +78,9 @@ class EpochMember(Protocol):
 Member = TypeVar("Member", bound=EpochMember)
 
 
-def member_commit_error(commit: Commit, members: Mapping[str, Member], given_at: Callable[[Member, Place], int | None]) -> int:
+def member_commit_error(
+    commit: Commit, members: Mapping[str, Member], given_at: Callable[[Member, CommitPartition], int | None]
+) -> int:
     """Return the error of a commit. A client that is no member can commit while there are no members.
 
     A member can commit with an older epoch if it had all partitions then. `given_at` returns the epoch at which a member got a

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from sys import getsizeof
 from typing import ClassVar, Final, Never
 
-from ottla.coord.commit_rules import Commit, Place, member_commit_error, member_fetch_error
+from ottla.coord.commit_rules import Commit, CommitPartition, member_commit_error, member_fetch_error
 from ottla.coord.consumer.member import LEAVING_EPOCH
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.records import NO_TIMESTAMP
@@ -165,7 +165,7 @@ class StreamsGroup:
     def commit_error(self, commit: Commit) -> int:
         return member_commit_error(commit, self.members, self._given_at)
 
-    def _given_at(self, member: StreamsMember, place: Place) -> int | None:
+    def _given_at(self, member: StreamsMember, place: CommitPartition) -> int | None:
         """Return the epoch at which a member got the active task of a partition; None if it does not have the task."""
         subtopology_id = self.subtopologies.get(place.topic)
         return None if subtopology_id is None else member.given_at(subtopology_id, place.partition)
@@ -427,7 +427,7 @@ def _refine(group: StreamsGroup, tasks: Mapping[str, TaskSets]) -> None:
     group.refined = tasks
 
 
-def _recalled(group: StreamsGroup, event: GroupRecalled) -> None:
+def _note_recall(group: StreamsGroup, event: GroupRecalled) -> None:
     group.recalled_ms = event.mono_ms
 
 
@@ -475,7 +475,7 @@ _APPLY: dict[type, Callable[[StreamsGroup, Never], None]] = {
     TaskOffsetsReported: _offsets_reported,
     WarmupsSupported: _warmups_supported,
     TasksRefined: _tasks_refined,
-    GroupRecalled: _recalled,
+    GroupRecalled: _note_recall,
     TasksSent: _tasks_sent,
     TasksConfirmed: _tasks_confirmed,
 }
