@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.producer.blocking_producer import BlockingProducer
 
+PACKAGE = "ottla.net.client."
 FOLDER = Path(__file__).parents[1] / "src/ottla/net/client"
 KINDS = {
     "producer": "BlockingProducer[Key_contra, Value_contra]",
@@ -26,6 +27,8 @@ KINDS = {
 }
 FOLDERS = {"share_consumer": "share"}
 """The folder of a client's modules, if its name is not that of the client."""
+WITHOUT_METHODS = {"OfOneProcess"}
+"""Base classes of asynchronous clients that have no methods for users."""
 BASES: dict[str, type] = {"BlockingProducer": BlockingProducer, "BlockingClient": BlockingClient}
 MIRRORED = {"__aiter__", "records", "batches", "columns", "transaction", "_abort_after"}
 TAKING = {"poll", "_next_columns", "_next_batches"}
@@ -44,7 +47,7 @@ THREADS = {
     "share_consumer": "`on_acknowledged` runs on a thread of its own. Every thread may call `acknowledge` and `wakeup`.\n"
     "    Apart from them, only one thread may use a share consumer at a time.",
 }
-OF_THE_MODULE = {"consumer": "Partition", "share_consumer": "AcknowledgementCallback"}
+OF_THE_MODULE = {"share_consumer": "AcknowledgementCallback"}
 WORDS = {
     r"\bAsyncIterator\b": "Iterator",
     r"\basynccontextmanager\b": "contextmanager",
@@ -80,7 +83,7 @@ def class_name(kind: str) -> str:
 
 
 class Part(NamedTuple):
-    """The class of a client, or a base class from the same folder that has some of its methods."""
+    """The class of a client, or a base class that has some of its methods."""
 
     lines: list[str]
     tree: ast.Module
@@ -95,13 +98,12 @@ def _part(path: Path, name: str) -> Part:
 
 
 def _parts(kind: str) -> list[Part]:
-    """Return the class of an asynchronous client, and then its base classes in the same folder."""
+    """Return the class of an asynchronous client, and then its base classes with methods for users."""
     client = _part(folder(kind) / f"async_{kind}.py", f"Async{class_name(kind)}")
     bases = [base.id for base in client.client.bases if isinstance(base, ast.Name)]
     modules = {name.name: str(node.module) for node in client.tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
-    package = f"ottla.net.client.{folder(kind).name}."
-    own = [base for base in bases if modules[base].startswith(package)]
-    return [client, *(_part(folder(kind) / f"{modules[base].removeprefix(package)}.py", base) for base in own)]
+    own = [base for base in bases if modules[base].startswith(PACKAGE) and base not in WITHOUT_METHODS]
+    return [client, *(_part(FOLDER / f"{modules[base].removeprefix(PACKAGE).replace('.', '/')}.py", base) for base in own)]
 
 
 def page(kind: str) -> str:
@@ -109,13 +111,15 @@ def page(kind: str) -> str:
     parts = _parts(kind)
     client = parts[0].client
     base = KINDS[kind].partition("[")[0]
-    own = vars(BASES[base]).keys() - {"__init__"}
+    done = vars(BASES[base]).keys() - {"__init__"}
     imports, only_typed, methods = [], [], []
     for part in parts:
         # The first import is that of annotations, which the head has.
         imports += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.Import | ast.ImportFrom)][1:]
-        only_typed += [ast.unparse(node) for node in part.tree.body if isinstance(node, ast.If)]
-        methods += [_method(part.lines, one, kind) for one in part.client.body if isinstance(one, Function) and one.name not in own]
+        only_typed += [_indented(ast.unparse(line)) for node in part.tree.body if isinstance(node, ast.If) for line in node.body]
+        functions = [one for one in part.client.body if isinstance(one, Function) and one.name not in done]
+        methods += [_method(part.lines, one, kind) for one in functions]
+        done |= {one.name for one in functions}
     imports += [
         f"from ottla.net.client.{folder(kind).name}.async_{kind} import {client.name}, {OF_THE_MODULE.get(kind, '')}".rstrip(", ")
     ]
@@ -126,7 +130,7 @@ def page(kind: str) -> str:
     made = [
         HEAD.format(kind.replace("_", " "), SOURCES_OF.get(kind, f"`async_{kind}.py`")),
         *dict.fromkeys(imports),
-        *only_typed,
+        *(["if TYPE_CHECKING:", *only_typed] if only_typed else []),
         f"class {class_name(kind)}({KINDS[kind]}):",
         docstring,
         *methods,

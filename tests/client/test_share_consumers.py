@@ -155,7 +155,7 @@ def test_wrong_acknowledgements_change_nothing(broker: Peer, group: str, jobs: s
         with pytest.raises(ottla.SettingError, match="one of accept, release, reject, renew"):
             consumer.acknowledge(records[0], "drop")  # type: ignore[arg-type]  # the mistake
         with pytest.raises(TypeError, match=r"acknowledge\(\) accepts a record"):
-            consumer.acknowledge(7)
+            consumer.acknowledge(7)  # type: ignore[arg-type]  # the mistake
         consumer.acknowledge(records, "release")
         consumer.acknowledge(records)  # replaces what was not sent yet
         consumer.commit()

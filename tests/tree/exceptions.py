@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 LONG: dict[str, str] = {
-    "src/ottla/net/client/consumer/async_consumer.py": "type checkers find overloads of a constructor in its class alone",
     "src/ottla/net/client/admin/admin.py": "generated: one method for each call of the asynchronous admin client",
 }
 """path, or path::name of a function -> why it is one piece though it is longer than `test_shape.py` allows."""

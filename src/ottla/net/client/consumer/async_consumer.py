@@ -5,41 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client import arguments
-from ottla.client.arguments import check_partition, places
+from ottla.client.arguments import places
 from ottla.client.connection.older_brokers import ISOLATION_FROM_FETCH
 from ottla.client.connection.versions import FETCH
-from ottla.client.consumer.committed_offsets import committable
 from ottla.client.consumer.cursor import Cursor, Progress
 from ottla.client.consumer.cursor_opener import cursor_opener
 from ottla.client.consumer.fetched_columns import FetchedColumns, fetched_columns
-from ottla.client.consumer.fetcher import UNKNOWN_OFFSET
 from ottla.client.consumer.iteration_ends import IterationEnds
-from ottla.client.consumer.rebalance_listeners import CommitCallback, Listener
+from ottla.client.consumer.rebalance_listeners import Listener
 from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
-from ottla.client.errors import CommitFailed, KafkaError, NotSupported, SettingError, WokenUp, raise_for
+from ottla.client.errors import KafkaError, NotSupported, SettingError, raise_for
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ConsumerKeywords
 from ottla.client.metrics.consumer import PollMetrics
-from ottla.client.metrics.registry import Metric, MetricsSnapshot
-from ottla.client.other_names import ClientType
+from ottla.client.metrics.registry import Metric
 from ottla.client.settings.clients import ConsumerSettings, parse, refuse_dict
 from ottla.client.types import (
-    EARLIEST_TIMESTAMP,
-    LATEST_TIMESTAMP,
-    ConsumerGroupMetadata,
     ConsumerRecord,
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
     Place,
     SubscriptionPattern,
     TopicPartition,
 )
-from ottla.net.client.background import run_for_caller
 from ottla.net.client.cluster import now_ms
 from ottla.net.client.consumer.assignment import AssignmentDriver, Listeners
 from ottla.net.client.consumer.bad_records import BadRecords
@@ -47,11 +36,11 @@ from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.commits import CommitDriver
 from ottla.net.client.consumer.fetch_driver import FetchDriver
 from ottla.net.client.consumer.listeners import refuse_in_listener
+from ottla.net.client.consumer.offset_calls import OffsetCalls, Partition
+from ottla.net.client.consumer.polling_consumer import PollingConsumer
 from ottla.net.client.consumer.subscription import SubscriptionDriver
-from ottla.net.client.lifetime import OfOneProcess, made_by_start
+from ottla.net.client.lifetime import made_by_start
 from ottla.net.client.of_release import links_to
-from ottla.net.client.statistics import statistics_of
-from ottla.net.client.stopwatch import time_call
 from ottla.net.client.tasks import Tasks
 from ottla.net.client.telemetry_driver import TelemetryDriver
 from ottla.records.batches.record import Key_co, Value_co
@@ -63,9 +52,7 @@ if TYPE_CHECKING:
     from ottla.client import typed_keywords as typed
     from ottla.client.typed_keywords import Key, Value
     from ottla.net.client.consumer.typed_batches import TypedBatches
-    from ottla.net.client.of_release import GroupMember
 
-Partition = tuple[str, int]
 TOGETHER_BYTES = 4 * 1024 * 1024
 """The fetched bytes of several partitions that an iteration gets in one call, except that the last of them may be larger."""
 ENDS_PAUSE_MS = 200
@@ -74,7 +61,7 @@ ENDS_PAUSE_MS = 200
 log = logging.getLogger("ottla.client")
 
 
-class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientType):
+class AsyncConsumer(OffsetCalls, PollingConsumer, Generic[Key_co, Value_co]):
     """A consumer that reads records; a context manager. Keyword arguments are Kafka's consumer settings with underscores.
 
         async with AsyncConsumer("flights", bootstrap_servers="localhost:9092", group_id="g") as consumer:
@@ -88,6 +75,8 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
     `on_lost` is called instead of `on_revoked` with partitions that other members may already read.
     Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
+
+    _bad_records: BadRecords
 
     @overload
     def __init__(self: AsyncConsumer[bytes, bytes], *topics: str, **given: Unpack[typed.ConsumerBytesBytes]) -> None: ...
@@ -149,16 +138,12 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
             refuse_dict(ConsumerSettings, topics[0])
             arguments.check_subscription(topics, None)
         self._settings = parse(ConsumerSettings, settings)
-        self._statistics = statistics_of(self._settings)
-        self._first_topics = topics
+        super().__init__(self._settings, topics)
         self._listeners = Listeners(
             arguments.callback("on_assigned", on_assigned),
             arguments.callback("on_revoked", on_revoked),
             arguments.callback("on_lost", on_lost),
         )
-        self._started = self._closed = False
-        self._shutting: asyncio.Task[None] | None = None
-        self._woken = self._is_gathering = False
         self._leave_group: bool | None = None
         self._until: Mapping[Any, int] | None = None
         self._iteration: IterationEnds | None = None
@@ -189,35 +174,20 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         )
         self._subscription = SubscriptionDriver(self._settings, self._cluster, self._assignment)
         self._commits = CommitDriver(self, self._settings, self._tasks)
-        self._started = True
-        if self._statistics is not None:
-            self._tasks.spawn(self._statistics.run(self.metrics))
-        self._telemetry.begin()
-        self._tasks.spawn(self._subscription.keep_metadata_fresh())
+        chores = [self._subscription.keep_metadata_fresh()]
         if self._member is not None and self._settings.enable_auto_commit:
-            self._tasks.spawn(self._commits.commit_at_intervals(self._assignment, self._progress))
-        try:
-            if self._first_topics:
-                await self.subscribe(*self._first_topics)
-        except BaseException:
-            await self.close()
-            raise
+            chores.append(self._commits.commit_at_intervals(self._assignment, self._progress))
+        await self._begin(*chores)
         return self
 
     @property
-    def _member(self) -> GroupMember | None:
-        return self._assignment.member
+    def _refusal(self) -> KafkaError | None:
+        return self._assignment.refused
 
     def _partition_metrics(self, now: float) -> Iterator[Metric]:
         for where in sorted(self.assignment()):
             state = self._reader.state_of(where, self._progress.position(where))
             yield from self._reader.metrics.of_partition(where, state, now)
-
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close(finished=kind is None)
 
     # --- what to read
 
@@ -302,18 +272,9 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         known = self._cluster.metadata
         return [where for where in partitions if known.partition_error(*where) == UNKNOWN_TOPIC_OR_PARTITION]
 
-    def assignment(self) -> set[TopicPartition]:
-        """Return the partitions being read."""
-        return self._assignment.partitions()
-
     def subscription(self) -> set[str]:
         """Return the subscribed topics."""
         return self._subscription.all_topics()
-
-    def _broke(self, error: KafkaError) -> None:
-        """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""
-        self._begin_shutting()
-        self._reader.wake()
 
     # --- records
 
@@ -410,31 +371,6 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         self._reader.pump()
         return has_ended
 
-    def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
-
-        No record is lost: the consumer can go on, or close.
-        """
-        if self._started and not self._closed:
-            self._woken = True
-            self._reader.wake()
-
-    def _check(self) -> None:
-        self._tasks.check()
-        if self._closed:
-            raise self._tasks.end_error()
-
-    def _raise_error(self) -> None:
-        self._check()
-        if self._assignment.refused is not None:
-            raise self._assignment.refused.with_traceback(None)
-
-    def _raise_error_or_wakeup(self) -> None:
-        self._raise_error()
-        if self._woken:
-            self._woken = False
-            raise WokenUp("wakeup() was called: this consumer can go on.")
-
     async def records(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
     ) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
@@ -510,265 +446,23 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
         Raises `KafkaError` if there is an error and no record. If there are records, they are returned, and the next call raises
         the error.
         """
-        timeout_ms = arguments.whole("timeout_ms", timeout_ms)
-        wanted = self._settings.max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
-        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-        left_ms = timeout_ms
-        while (cursor := await self._next_cursor(left_ms)) is not None:
-            try:
-                if records := await self._gather(cursor, wanted):
-                    return records
-            except KafkaError as error:
-                await self._pass_over(error)
-            # Transaction markers and aborted records take offsets, but are not handed out.
-            left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
-        return []
+        return await self._poll(timeout_ms, max_records, self._cursors_to_poll)
 
-    async def _pass_over(self, error: KafkaError) -> None:
-        """Continue after a record that a deserializer cannot read, as `on_bad_record` says, or raise `error`."""
-        await self._bad_records.pass_over(error)
+    async def _cursors_to_poll(self, timeout_ms: int) -> Iterator[Cursor] | None:
+        cursor = await self._next_cursor(timeout_ms)
+        return None if cursor is None else self._all_fetched(cursor)
+
+    def _all_fetched(self, first: Cursor) -> Iterator[Cursor]:
+        """Yield a cursor, and then those of other fetched chunks while all records of the ones before were handed out."""
+        cursor: Cursor | None = first
+        while cursor is not None:
+            yield cursor
+            chunk = self._reader.more() if cursor.exhausted else None
+            cursor = None if chunk is None else self._progress.begin(chunk)
 
     def _put_back(self) -> None:
         """Return records to the buffer if their caller was interrupted before it got them."""
         self._progress.put_back()
-
-    async def _gather(self, first: Cursor, wanted: int) -> list[ConsumerRecord[Key_co, Value_co]]:
-        records: list[ConsumerRecord[Key_co, Value_co]] = []
-        cursor: Cursor | None = first
-        while cursor is not None:
-            try:
-                if cursor.calls_user:
-                    self._is_gathering = True
-                    records += await run_for_caller(partial(cursor.next_records, wanted - len(records)))
-                else:
-                    records += cursor.next_records(wanted - len(records))
-            except KafkaError:
-                if not records:
-                    raise
-                break  # return these records: the position is already after them
-            except BaseException:  # an interrupt
-                self._put_back()
-                raise
-            finally:
-                self._is_gathering = False
-            if not cursor.exhausted:
-                break
-            chunk = self._reader.more() if len(records) < wanted else None
-            cursor = self._progress.begin(chunk) if chunk is not None else None
-        return records
-
-    # --- offsets
-
-    async def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
-        """Commit offsets for the group. `offsets` None means the positions after all records handed out, or the stored offsets.
-
-        Raises `CommitFailed` if the group has assigned the partitions to other members, `SettingError` without a group, or another
-        `KafkaError`.
-        """
-        member = self._in_group()
-        chosen = self._progress.offsets_to_commit() if offsets is None else committable(offsets)
-        with time_call(self._polls.on_commit):
-            await self._commits.commit(member, chosen)
-
-    def commit_soon(
-        self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None, *, on_commit: CommitCallback | None = None
-    ) -> None:
-        """Commit offsets as `commit` does, in the background and in the order of the calls. `close` waits for it.
-
-        `on_commit(offsets, error)` is called then, as listeners are; `error` is None or the `KafkaError` that `commit` would raise.
-        Without `on_commit`, the error is logged. Raises `SettingError` without a group.
-        """
-        member = self._in_group()
-        self._check()
-        arguments.callback("on_commit", on_commit)
-        chosen = self._progress.offsets_to_commit() if offsets is None else committable(offsets)
-        self._commits.begin(member, chosen, on_commit)
-
-    def store_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
-
-        An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
-        not committed until their offsets are stored, for example because other threads still process them. `seek` leaves stored
-        offsets as they are.
-
-        Raises `SettingError` without that setting or without a group, `KafkaError` if a partition is not assigned.
-        """
-        self._in_group()
-        self._progress.store(committable(offsets))
-
-    def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the positions after all records handed out so far."""
-        return self._progress.positions()
-
-    def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return this member's identity in its group, for `Producer.send_offsets` (KIP-447).
-
-        Raises `SettingError` without a group. Also raises it with `enable_auto_commit`, because aborting a transaction does not
-        undo offsets committed outside of it. Raises `CommitFailed`, once, if the group has taken partitions away whose records
-        were handed out, but not committed: a transaction with these records would be committed without their offsets.
-        """
-        member = self._in_group()
-        if self._settings.enable_auto_commit:
-            raise SettingError("Transactions commit this consumer's offsets: give it enable_auto_commit=False.")
-        if lost := self._uncommitted.pop_lost():
-            raise _taken_away(lost)
-        return member.group_metadata()
-
-    def _confirm(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Record that offsets of this consumer are part of a transaction.
-
-        Raises `CommitFailed` if the group took such a partition away meanwhile: the next owner, perhaps this member, may read its
-        records again.
-        """
-        lost = self._uncommitted.find_lost(offsets)
-        self._progress.confirm(offsets)
-        if lost:
-            raise _taken_away(lost)
-
-    def _in_group(self) -> GroupMember:
-        """Return this consumer's membership of its group. Raises `SettingError` without a group."""
-        if self._member is None:
-            raise SettingError("Offsets are committed to a group: give the consumer a group_id.")
-        return self._member
-
-    async def committed(self, partition: Partition) -> OffsetAndMetadata | None:
-        """Return the offset that the group has committed for a partition; None if it has committed none. Raises `KafkaError`."""
-        member = self._in_group()
-        where = check_partition(partition)
-        with time_call(self._polls.on_committed):
-            return (await member.fetch_committed([where])).get(where)
-
-    async def position(self, partition: Partition) -> int:
-        """Return the offset of the next record to hand out from an assigned partition. Raises `KafkaError`."""
-        where = check_partition(partition)
-        reading = self._reader.fetcher.state_of(where)
-        while (position := self._progress.position(where)) == UNKNOWN_OFFSET:
-            self._raise_error()
-            if (error := self._reader.fetcher.error(where)) is not None:
-                raise error.with_traceback(None)
-            if reading.reset_to is not None:
-                found = await self._reader.offsets({where: reading.reset_to})
-                if reading.reset_to is not None:
-                    self._reader.fetcher.seek(where, found[where].offset)
-            else:
-                await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
-        return position
-
-    def current_lag(self, partition: Partition) -> int | None:
-        """Return the number of offsets from a partition's position to its end in the last fetch response (KIP-695).
-
-        Return None before the first response. The end is the high watermark, or with `read_committed` the last stable offset.
-        Raises `KafkaError` if the partition is not assigned.
-        """
-        where = check_partition(partition)
-        return self._reader.state_of(where, self._progress.position(where)).lag
-
-    def lag(self) -> dict[TopicPartition, int | None]:
-        """Return `current_lag` of all assigned partitions."""
-        return {where: self.current_lag(where) for where in sorted(self.assignment())}
-
-    def seek(self, partition: Partition, offset: int) -> None:
-        """Continue reading a partition at `offset`. Raises `KafkaError` if the partition is not assigned."""
-        where = check_partition(partition)
-        hint = "; seek_to_beginning() and seek_to_end() find the ends"
-        self._reader.fetcher.seek(where, arguments.whole("offset", offset, hint=hint))
-        self._progress.drop([where])
-        self._reader.pump()
-
-    def seek_to_beginning(self, *partitions: Partition) -> None:
-        """Continue from the first record of these partitions, or without arguments of all assigned partitions."""
-        self._seek_to(partitions, EARLIEST_TIMESTAMP)
-
-    def seek_to_end(self, *partitions: Partition) -> None:
-        """Continue with records written from now on, in these partitions, or without arguments in all assigned partitions."""
-        self._seek_to(partitions, LATEST_TIMESTAMP)
-
-    def _seek_to(self, partitions: Sequence[Partition], timestamp: int) -> None:
-        for partition in partitions or sorted(self.assignment()):
-            where = check_partition(partition)
-            self._reader.fetcher.reset(where, timestamp)
-            self._progress.drop([where])
-        self._reader.pump()
-
-    async def seek_to_time(self, timestamp_ms: int, *partitions: Partition) -> None:
-        """Continue from the first record at or after a time (ms since 1970), or from the end if no record is that recent.
-
-        Without `partitions`, seek in all assigned partitions. Raises `KafkaError`, and then all positions are unchanged.
-        """
-        time_ms = arguments.whole("timestamp_ms", timestamp_ms)
-        wanted = places(partitions) or sorted(self.assignment())
-        for where in wanted:
-            self._reader.fetcher.state_of(where)  # raises unless it is assigned
-        found = await self._reader.offsets(dict.fromkeys(wanted, time_ms))
-        for where in [where for where in wanted if where in self.assignment()]:
-            if found[where].offset == UNKNOWN_OFFSET:
-                self.seek_to_end(where)
-            else:
-                self.seek(where, found[where].offset)
-
-    async def seek_to_committed(self, *partitions: Partition) -> None:
-        """Continue from the group's committed offsets, for example after an aborted transaction.
-
-        Without arguments, seek in all assigned partitions. Raises `SettingError` without a group, or another `KafkaError`.
-        """
-        member = self._in_group()
-        wanted = set(places(partitions)) or self.assignment()
-        committed = await member.fetch_committed(wanted)
-        for where in sorted(wanted & self.assignment()):
-            if where in committed:
-                self._reader.fetcher.seek(where, committed[where].offset)
-            else:
-                self._assignment.begin_uncommitted(where)
-        self._progress.drop(wanted)
-        self._uncommitted.abandon(wanted)
-        self._reader.pump()
-
-    def pause(self, *partitions: Partition) -> None:
-        """Hand out no records of these partitions until `resume`."""
-        self._reader.fetcher.pause(places(partitions))
-
-    def resume(self, *partitions: Partition) -> None:
-        """Hand out records of these partitions again."""
-        self._reader.fetcher.pause(places(partitions), paused=False)
-        self._reader.pump()
-        self._reader.wake()
-
-    def paused(self) -> set[TopicPartition]:
-        """Return the paused partitions."""
-        return self._reader.fetcher.paused_partitions()
-
-    async def beginning_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition. Raises `KafkaError`."""
-        return await self._ends(partitions, EARLIEST_TIMESTAMP)
-
-    async def end_offsets(self, partitions: Iterable[Partition]) -> dict[TopicPartition, int]:
-        """Return the end offset of each partition: the offset of the next record to be written. Raises `KafkaError`."""
-        return await self._ends(partitions, LATEST_TIMESTAMP)
-
-    async def _ends(self, partitions: Iterable[Partition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self._reader.offsets(dict.fromkeys(places(partitions), timestamp))
-        return {where: offset.offset for where, offset in found.items()}
-
-    async def offsets_for_times(self, timestamps: Mapping[Partition, int]) -> dict[TopicPartition, OffsetAndTimestamp]:
-        """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
-        return await self._reader.offsets(arguments.by_place("timestamps", timestamps, arguments.timestamp))
-
-    def metrics(self) -> MetricsSnapshot:
-        """Return the consumer's metrics, with the names and groups of Kafka's Java client.
-
-            consumer.metrics().value("records-lag-max")
-
-        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
-        """
-        return self._cluster.snapshot()
-
-    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
-        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
-
-        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
-        `TimedOut`.
-        """
-        return await self._telemetry.instance_id(arguments.whole("timeout_ms", timeout_ms))
 
     async def partitions_for(self, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic. Raises `UnknownTopic`."""
@@ -792,12 +486,6 @@ class AsyncConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientTyp
             self._progress.mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
         self._tasks.check_unraised()
-
-    def _begin_shutting(self) -> asyncio.Task[None]:
-        self._closed = True
-        if self._shutting is None:
-            self._shutting = asyncio.get_running_loop().create_task(self._shut())
-        return self._shutting
 
     async def _shut(self) -> None:
         try:
@@ -828,10 +516,3 @@ made_by_start(
     "_subscription",
     "_commits",
 )
-
-
-def _taken_away(partitions: list[TopicPartition]) -> CommitFailed:
-    return CommitFailed(
-        f"The group took {arguments.list_partitions(partitions)} from this consumer before their offsets were committed: "
-        "other members read these records again."
-    )

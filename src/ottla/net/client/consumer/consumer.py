@@ -20,9 +20,10 @@ from ottla.client.types import (
     TopicPartition,
 )
 from ottla.net.client.blocking_base import BlockingClient
-from ottla.net.client.consumer.async_consumer import AsyncConsumer, Partition
+from ottla.net.client.consumer.async_consumer import AsyncConsumer
 from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.listeners import on_thread
+from ottla.net.client.consumer.offset_calls import Partition
 from ottla.records.batches.record import Key_co, Value_co
 
 if TYPE_CHECKING:
@@ -145,20 +146,9 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """
         self._background.run(self._async.incremental_unassign(partitions))
 
-    def assignment(self) -> set[TopicPartition]:
-        """Return the partitions being read."""
-        return self._background.do(self._async.assignment)
-
     def subscription(self) -> set[str]:
         """Return the subscribed topics."""
         return self._async.subscription()
-
-    def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
-
-        No record is lost: the consumer can go on, or close.
-        """
-        self._background.do(self._async.wakeup)
 
     def records(
         self, timeout_ms: int | None = None, *, until: Mapping[Place, int] | None = None
@@ -223,6 +213,23 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         the error.
         """
         return self._run_serving(self._async.poll(timeout_ms, max_records), self._async._put_back)
+
+    def partitions_for(self, topic: str) -> list[TopicPartition]:
+        """Return the partitions of a topic. Raises `UnknownTopic`."""
+        return self._background.run(self._async.partitions_for(topic))
+
+    def close(self, *, finished: bool = True, leave_group: bool | None = None) -> None:
+        """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
+
+        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
+        passes False. A member that stays keeps its partitions for `session_timeout_ms`, if it starts again: by default a member
+        with a `group_instance_id` stays and any other leaves; `leave_group` decides otherwise (KIP-1092).
+        """
+        self._end(lambda: self._async.close(finished=finished, leave_group=leave_group))
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions being read."""
+        return self._background.do(self._async.assignment)
 
     def commit(self, offsets: Mapping[Place, OffsetAndMetadata | int] | None = None) -> None:
         """Commit offsets for the group. `offsets` None means the positions after all records handed out, or the stored offsets.
@@ -344,10 +351,17 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         """Return the first offset at or after a timestamp (ms since 1970) for each partition; -1 if no record is that recent."""
         return self._background.run(self._async.offsets_for_times(timestamps))
 
+    def wakeup(self) -> None:
+        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+
+        No record is lost: the consumer can go on, or close.
+        """
+        self._background.do(self._async.wakeup)
+
     def metrics(self) -> MetricsSnapshot:
         """Return the consumer's metrics, with the names and groups of Kafka's Java client.
 
-            consumer.metrics().value("records-lag-max")
+            consumer.metrics().value("fetch-latency-avg")
 
         Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
         """
@@ -360,16 +374,3 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         `TimedOut`.
         """
         return self._background.run(self._async.client_instance_id(timeout_ms))
-
-    def partitions_for(self, topic: str) -> list[TopicPartition]:
-        """Return the partitions of a topic. Raises `UnknownTopic`."""
-        return self._background.run(self._async.partitions_for(topic))
-
-    def close(self, *, finished: bool = True, leave_group: bool | None = None) -> None:
-        """Commit the offsets of processed records (with auto-commit), leave the group, and close all connections.
-
-        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
-        passes False. A member that stays keeps its partitions for `session_timeout_ms`, if it starts again: by default a member
-        with a `group_instance_id` stays and any other leaves; `leave_group` decides otherwise (KIP-1092).
-        """
-        self._end(lambda: self._async.close(finished=finished, leave_group=leave_group))

@@ -9,35 +9,30 @@ import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, Unpack, overload
 
 from ottla.client import arguments
 from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.cursor_opener import cursor_opener
-from ottla.client.errors import AcknowledgeFailed, KafkaError, SettingError, TimedOut, WokenUp
+from ottla.client.errors import AcknowledgeFailed, KafkaError, SettingError, TimedOut
 from ottla.client.interceptors import ConsumerInterceptors
 from ottla.client.keywords import ShareConsumerKeywords, ShareConsumerOptions
 from ottla.client.metrics.consumer import PollMetrics
-from ottla.client.metrics.registry import MetricsSnapshot
 from ottla.client.metrics.share import POLL_GROUP, ShareGroupMetrics
-from ottla.client.other_names import ClientType
 from ottla.client.settings.clients import ShareConsumerSettings, parse, refuse_dict
 from ottla.client.share.acknowledgements import GAP, AcknowledgeType, TypeName, acknowledge_type, count_of
 from ottla.client.share.deliveries import ShareDelivery, handed_out
 from ottla.client.share.share_fetcher import Acknowledged, Acknowledgement
 from ottla.client.types import ConsumerRecord, TopicPartition
-from ottla.net.client.background import run_for_caller
 from ottla.net.client.cluster import ClusterLinks, now_ms
 from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.listeners import call_listener, refuse_in_listener
-from ottla.net.client.lifetime import OfOneProcess, made_by_start
-from ottla.net.client.share.delivered_places import places_of
+from ottla.net.client.consumer.polling_consumer import PollingConsumer
+from ottla.net.client.lifetime import made_by_start
+from ottla.net.client.share.delivered_places import DeliveredBatch, places_of
 from ottla.net.client.share.share_bad_records import ShareBadRecords
 from ottla.net.client.share.share_fetch_driver import ShareFetchDriver
 from ottla.net.client.share.share_membership_driver import ShareMembershipDriver
-from ottla.net.client.statistics import statistics_of
 from ottla.net.client.tasks import Tasks
 from ottla.net.client.telemetry_driver import TelemetryDriver
 from ottla.records.batches.record import Key_co, Value_co
@@ -56,7 +51,7 @@ CLOSING_CALLBACKS_S = 5.0
 log = logging.getLogger("ottla.client")
 
 
-class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=ClientType):
+class AsyncShareConsumer(PollingConsumer, Generic[Key_co, Value_co]):
     """A consumer of a share group, whose members take turns at the records of each partition: a queue. A context manager.
 
         async with AsyncShareConsumer("jobs", bootstrap_servers="localhost:9092", group_id="workers") as consumer:
@@ -70,6 +65,9 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
     `on_acknowledged`, a function or a coroutine function, is called with a partition, a list of offsets, and None or the error,
     after their acknowledgement. Raises `SettingError` for a setting that is unknown or has a wrong value.
     """
+
+    _reader: ShareFetchDriver
+    _bad_records: ShareBadRecords
 
     @overload
     def __init__(
@@ -92,14 +90,10 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
             refuse_dict(ShareConsumerSettings, topics[0])
             arguments.check_subscription(topics, None)
         self._settings = parse(ShareConsumerSettings, settings)
-        self._statistics = statistics_of(self._settings)
-        self._first_topics = topics
+        super().__init__(self._settings, topics)
         self._on_acknowledged = arguments.callback("on_acknowledged", on_acknowledged)
         self._topics: list[str] = []
-        self._started = self._closed = self._woken = self._is_gathering = False
-        self._shutting: asyncio.Task[None] | None = None
         self._refused: KafkaError | None = None
-        """The error with which the group refused this consumer. Every poll raises it until the consumer subscribes again."""
         self._commits: list[dict[Acknowledgement, KafkaError | None]] = []
         """For each waiting `commit`, the outcomes of its acknowledgements."""
         self._outcomes: deque[Acknowledged] = deque()
@@ -130,25 +124,12 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
             handed_out=lambda: handed_out(self._reader.deliveries),
             metrics=ShareGroupMetrics(self._cluster.metrics),
         )
-        self._started = True
-        if self._statistics is not None:
-            self._tasks.spawn(self._statistics.run(self.metrics))
-        self._telemetry.begin()
-        self._tasks.spawn(self._keep_metadata_fresh())
-        self._tasks.spawn(self._flush_at_intervals())
-        try:
-            if self._first_topics:
-                await self.subscribe(*self._first_topics)
-        except BaseException:
-            await self.close()
-            raise
+        await self._begin(self._keep_metadata_fresh(), self._flush_at_intervals())
         return self
 
-    async def __aenter__(self) -> Self:
-        return await self.start()
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await self.close(finished=kind is None)
+    @property
+    def _refusal(self) -> KafkaError | None:
+        return self._refused
 
     # --- what to read
 
@@ -197,11 +178,6 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         group = self._settings.group_id
         log.warning("group %s: this share consumer left the group until it subscribes again: %s", group, error)
         self._refused = error
-        self._reader.wake()
-
-    def _broke(self, error: KafkaError) -> None:
-        """Leave the group at once after an unexpected error, or an exception of a callback. The next call raises the error."""
-        self._begin_shutting()
         self._reader.wake()
 
     async def _keep_metadata_fresh(self) -> None:
@@ -284,28 +260,6 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
                 yield cursor
                 cursor.finish()
 
-    def _check(self) -> None:
-        self._tasks.check()
-        if self._closed:
-            raise self._tasks.end_error()
-
-    def _raise_error_or_wakeup(self) -> None:
-        self._check()
-        if self._refused is not None:
-            raise self._refused.with_traceback(None)
-        if self._woken:
-            self._woken = False
-            raise WokenUp("wakeup() was called: this consumer can go on.")
-
-    def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
-
-        No record is lost: the consumer can go on, or close.
-        """
-        if self._started and not self._closed:
-            self._woken = True
-            self._reader.wake()
-
     async def records(self, timeout_ms: int | None = None) -> AsyncIterator[ConsumerRecord[Key_co, Value_co]]:
         """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
 
@@ -355,55 +309,18 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         All records of the call before count as processed: in implicit mode, they are accepted. Raises `KafkaError`, in explicit
         mode also while records are neither acknowledged nor renewed.
         """
-        timeout_ms = arguments.whole("timeout_ms", timeout_ms)
-        wanted = self._settings.max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
-        deadline = asyncio.get_running_loop().time() + timeout_ms / 1000
-        left_ms = timeout_ms
-        while cursors := await self._next_cursors(left_ms):
-            try:
-                if records := await self._gather(cursors, wanted):
-                    return records
-            except KafkaError as error:
-                await self._pass_over(error)
-            left_ms = max(0, round((deadline - asyncio.get_running_loop().time()) * 1000))
-        return []
-
-    async def _pass_over(self, error: KafkaError) -> None:
-        """Continue after a record that a deserializer cannot read, as `on_bad_record` says, or raise `error`."""
-        await self._bad_records.pass_over(error)
+        return await self._poll(timeout_ms, max_records, self._next_cursors)
 
     def _put_back(self) -> None:
         """Return records to the buffer if their caller was interrupted before it got them."""
         for delivery in self._reader.deliveries:
             delivery.cursor.put_back()
 
-    async def _gather(self, cursors: Sequence[Cursor], wanted: int) -> list[ConsumerRecord[Key_co, Value_co]]:
-        records: list[ConsumerRecord[Key_co, Value_co]] = []
-        for cursor in cursors:
-            try:
-                if cursor.calls_user:
-                    self._is_gathering = True
-                    records += await run_for_caller(partial(cursor.next_records, wanted - len(records)))
-                else:
-                    records += cursor.next_records(wanted - len(records))
-            except KafkaError:
-                if not records:
-                    raise
-                break  # return these records: the next call raises the error
-            except BaseException:  # an interrupt
-                self._put_back()
-                raise
-            finally:
-                self._is_gathering = False
-            if len(records) >= wanted:
-                break
-        return records
-
     # --- acknowledgements
 
     def acknowledge(
         self,
-        records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]] | pyarrow.RecordBatch,
+        records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]] | DeliveredBatch,
         kind: AcknowledgeType | TypeName = AcknowledgeType.ACCEPT,
     ) -> None:
         """Acknowledge a record, several, or a batch of `batches`, in explicit mode. Any thread may call this.
@@ -518,21 +435,6 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
         """Return the time, in ms, for which delivered records stay with this consumer; None before the first fetch."""
         return self._reader.machine.acquisition_lock_timeout_ms
 
-    def metrics(self) -> MetricsSnapshot:
-        """Return the consumer's metrics, with the names and groups of Kafka's Java client.
-
-        Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
-        """
-        return self._cluster.snapshot()
-
-    async def client_instance_id(self, timeout_ms: int = 30_000) -> str:
-        """Return the id by which brokers know this client's metrics, as Kafka prints it (KIP-714).
-
-        Raises `SettingError` without `enable_metrics_push`, `NotSupported` if brokers have no subscriptions to metrics, and
-        `TimedOut`.
-        """
-        return await self._telemetry.instance_id(arguments.whole("timeout_ms", timeout_ms))
-
     async def close(self, *, finished: bool = True) -> None:
         """Acknowledge processed records, release all others, leave the group, and close all connections.
 
@@ -546,12 +448,6 @@ class AsyncShareConsumer(OfOneProcess, Generic[Key_co, Value_co], metaclass=Clie
             self._mark_processed()
         await asyncio.shield(self._begin_shutting())  # a caller that gives up waiting does not stop it
         self._tasks.check_unraised()
-
-    def _begin_shutting(self) -> asyncio.Task[None]:
-        self._closed = True
-        if self._shutting is None:
-            self._shutting = asyncio.get_running_loop().create_task(self._shut())
-        return self._shutting
 
     async def _shut(self) -> None:
         try:

@@ -14,6 +14,7 @@ from ottla.net.client.blocking_base import BlockingClient
 from ottla.net.client.consumer.column_keywords import ColumnKeywords
 from ottla.net.client.consumer.listeners import on_thread
 from ottla.net.client.share.async_share_consumer import AcknowledgementCallback, AsyncShareConsumer
+from ottla.net.client.share.delivered_places import DeliveredBatch
 from ottla.records.batches.record import Key_co, Value_co
 
 if TYPE_CHECKING:
@@ -77,13 +78,6 @@ class ShareConsumer(BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co
         """Return the partitions that the coordinator has assigned. Other members can read them, too."""
         return self._background.do(self._async.assignment)
 
-    def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
-
-        No record is lost: the consumer can go on, or close.
-        """
-        self._background.do(self._async.wakeup)
-
     def records(self, timeout_ms: int | None = None) -> Iterator[ConsumerRecord[Key_co, Value_co]]:
         """Yield records one by one, without end, or until none arrives for `timeout_ms`. Raises `KafkaError`.
 
@@ -128,7 +122,7 @@ class ShareConsumer(BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co
 
     def acknowledge(
         self,
-        records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]] | pyarrow.RecordBatch,
+        records: ConsumerRecord[Any, Any] | Iterable[ConsumerRecord[Any, Any]] | DeliveredBatch,
         kind: AcknowledgeType | TypeName = AcknowledgeType.ACCEPT,
     ) -> None:
         """Acknowledge a record, several, or a batch of `batches`, in explicit mode. Any thread may call this.
@@ -161,8 +155,25 @@ class ShareConsumer(BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co
         """Return the time, in ms, for which delivered records stay with this consumer; None before the first fetch."""
         return self._background.do(self._async.acquisition_lock_timeout_ms)
 
+    def close(self, *, finished: bool = True) -> None:
+        """Acknowledge processed records, release all others, leave the group, and close all connections.
+
+        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
+        passes False.
+        """
+        self._end(lambda: self._async.close(finished=finished))
+
+    def wakeup(self) -> None:
+        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+
+        No record is lost: the consumer can go on, or close.
+        """
+        self._background.do(self._async.wakeup)
+
     def metrics(self) -> MetricsSnapshot:
         """Return the consumer's metrics, with the names and groups of Kafka's Java client.
+
+            consumer.metrics().value("fetch-latency-avg")
 
         Rates and averages are about the last `metrics_num_samples` windows of `metrics_sample_window_ms`.
         """
@@ -175,11 +186,3 @@ class ShareConsumer(BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co
         `TimedOut`.
         """
         return self._background.run(self._async.client_instance_id(timeout_ms))
-
-    def close(self, *, finished: bool = True) -> None:
-        """Acknowledge processed records, release all others, leave the group, and close all connections.
-
-        With `finished=False`, the records handed out last do not count as processed. Leaving a `with` statement by an exception
-        passes False.
-        """
-        self._end(lambda: self._async.close(finished=finished))
