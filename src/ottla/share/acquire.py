@@ -1,13 +1,21 @@
 """The decision which fetched records a member acquires (KIP-932, KIP-1206), by in-flight batch.
 
-Records that were delivered often are acquired in smaller and smaller parts of their batch, and alone in their last attempt, so that
-one bad record does not archive its neighbours.
+| records of an in-flight batch | acquired at once |
+|---|---|
+| never delivered, or after the window | all that are wanted, and the rest of the last one's batch in the log |
+| delivered less than half of the limit's times | the whole batch |
+| delivered half of the limit's times or more | half of the batch, a quarter after the next delivery and so on; no other batch |
+| before their last delivery | one record; no other batch |
+
+Smaller and smaller parts keep one bad record from archiving its neighbours. The limit is `group.share.delivery.count.limit`. A
+request with a record limit never gets more records than it wants.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
@@ -26,11 +34,12 @@ def acquire(window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords, 
     """Decide which of the fetched records the member acquires."""
     if asked.max_records <= 0 or not asked.batches or asked.batches[-1][1] < window.start_offset:
         return NO_OUTCOME
-    last_offset, max_records = _room(window, limits, asked)
+    last_offset, max_records = _reach(window, limits, asked)
     if max_records <= 0:
         return NO_OUTCOME
     draft = _AcquireDraft(window, limits, asked, last_offset, max_records)
-    draft.acquire_fetched()
+    draft.acquire_from_window()
+    draft.acquire_after_window()
     return draft.finish(now_ms)
 
 
@@ -39,7 +48,7 @@ def in_flight_count(window: InFlightWindow) -> int:
     return window.end_offset - window.start_offset + 1 if window else 0
 
 
-def _room(window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords) -> tuple[int, int]:
+def _reach(window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords) -> tuple[int, int]:
     """Return the last offset that may be acquired, and how many records at most."""
     last_offset = asked.batches[-1][1]
     room = min(asked.max_records, limits.max_record_locks - in_flight_count(window))
@@ -50,33 +59,49 @@ def _room(window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords) ->
 
 
 class _AcquireDraft:
-    """An acquisition in preparation: the ranges so far, in order of offsets."""
+    """An acquisition in preparation: the ranges so far, in order of offsets, and how many records may still be acquired."""
 
-    def __init__(self, window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords, last_offset: int, room: int) -> None:
+    def __init__(
+        self, window: InFlightWindow, limits: ShareLimits, asked: AcquireRecords, last_offset: int, max_records: int
+    ) -> None:
         self.window = window
-        self.limit = limits.delivery_count_limit
+        self.delivery_limit = limits.delivery_count_limit
         self.lock_duration_ms = limits.lock_duration_ms
-        self.throttle_limit = max(MIN_THROTTLED_DELIVERIES, -(-self.limit // 2))
+        self.throttle_limit = max(MIN_THROTTLED_DELIVERIES, -(-self.delivery_limit // 2))
+        """Records that were delivered so often are acquired in parts of their batch."""
         self.asked = asked
         self.last_offset = last_offset
-        self.room = room
+        self.left = max_records
+        """The number of records that may still be acquired. A whole batch makes it negative."""
         self.ranges: list[AcquiredRange] = []
         self.bounds: list[int] = []
+        """The offsets at which in-flight batches begin from now on."""
         self.growth: WindowGrowth | None = None
         self.remainder: CellChange | None = None
+        """New records of the window that are not acquired now."""
 
-    def acquire_fetched(self) -> None:
-        """Acquire from the in-flight batches that were fetched again, then new records after the window."""
+    def acquire_from_window(self) -> None:
+        """Acquire from each in-flight batch that was fetched again and has records to acquire."""
         window = self.window
-        base = self.asked.batches[0][0]
-        offset: int | None = max(base, window.start_offset)
-        while self.room > 0 and offset is not None:
-            offset = window.acquirable_from(offset, self.last_offset) if window else None
-            if offset is not None:
-                offset = self._acquire_from_batch(offset)
-        if self.room > 0 and (not window or window.end_offset < self.last_offset):
-            after = window.end_offset + 1 if window else window.end_offset
-            self._acquire_new(max(base, after), self.last_offset, self.room, is_growth=True)
+        offset = max(self.asked.batches[0][0], window.start_offset)
+        while self.left > 0 and (found := window.acquirable_from(offset, self.last_offset)) is not None:
+            first, last = window.batch_of(found)
+            runs = [run for run in window.runs(found, min(last, self.last_offset)) if run.cell.is_acquirable]
+            if runs[0].cell is UNREAD or runs[0].cell == UNREAD:
+                self._acquire_unread(runs)
+            else:
+                self._acquire_again(runs, last - first + 1)
+            offset = last + 1
+
+    def acquire_after_window(self) -> None:
+        """Acquire records that join the window."""
+        window = self.window
+        if self.left <= 0 or (window and window.end_offset >= self.last_offset):
+            return
+        first = max(self.asked.batches[0][0], window.end_offset + 1 if window else window.end_offset)
+        last = self._last_wanted(first, self.last_offset)
+        self.growth = WindowGrowth(first, last)
+        self._acquire_new(first, last)
 
     def finish(self, now_ms: int) -> ShareOutcome:
         """Return the outcome: stale and aborted records are archived, all others are locked."""
@@ -100,75 +125,63 @@ class _AcquireDraft:
         outcome = ShareOutcome(acquired=tuple(acquired), changes=changes, growth=self.growth, bounds=self.bounds)
         return outcome._replace(trims=True, wakes=True) if has_archived else outcome
 
-    def _acquire_from_batch(self, offset: int) -> int | None:
-        """Acquire from the in-flight batch that contains the offset. Returns where to go on; None if nothing more is acquired."""
-        first, last = self.window.batch_of(offset)
-        runs = [run for run in self.window.runs(offset, min(last, self.last_offset)) if run.cell.is_acquirable]
-        if runs[0].cell is UNREAD or runs[0].cell == UNREAD:
-            for run in runs:
-                self.room -= self._acquire_new(run.first_offset, run.last_offset, self.room)
-            return last + 1
-        is_throttled = max(run.cell.delivery_count for run in runs) >= self.throttle_limit
-        if is_throttled and self.ranges:
-            self.room = 0
-            return None
-        self.room -= self._acquire_again(runs, last - first + 1)
-        if is_throttled:
-            self.room = 0
-        return last + 1
+    def _acquire_unread(self, runs: Sequence[InFlightRun]) -> None:
+        """Acquire records in the window that have no state yet, as many as are wanted."""
+        for first, last, _ in runs:
+            if self.left > 0:
+                self._acquire_new(first, self._last_wanted(first, last))
 
-    def _acquire_again(self, runs: Sequence[InFlightRun], batch_count: int) -> int:
-        """Acquire records of one in-flight batch again. Returns how many."""
-        taken, isolates, has_throttled = 0, self.limit > MIN_THROTTLED_DELIVERIES, False
-        allowed = self.room if self.asked.is_record_limited else batch_count
+    def _acquire_again(self, runs: Sequence[InFlightRun], batch_count: int) -> None:
+        """Acquire records of one in-flight batch again. A batch in parts is the only one that the member acquires from."""
+        is_in_parts = max(run.cell.delivery_count for run in runs) >= self.throttle_limit
+        if is_in_parts and self.ranges:
+            self.left = 0
+            return
+        parts = list(self._parts(runs, batch_count))
+        self.ranges += parts
+        self.left = 0 if is_in_parts else self.left - sum(last - first + 1 for first, last, _ in parts)
+
+    def _parts(self, runs: Sequence[InFlightRun], batch_count: int) -> Iterator[AcquiredRange]:
+        """Yield the ranges of one in-flight batch that are acquired at once."""
+        allowed = self.left if self.asked.is_record_limited else batch_count
+        has_isolation = self.delivery_limit > MIN_THROTTLED_DELIVERIES
+        taken, is_halved = 0, False
         for first, last, cell in runs:
             count = cell.delivery_count
-            is_last_attempt = isolates and count == self.limit - 1
-            if is_last_attempt and taken:
-                break
-            if count >= self.throttle_limit and not has_throttled:
-                has_throttled = True
+            if has_isolation and count == self.delivery_limit - 1:
+                if not taken:
+                    yield AcquiredRange(first, first, count + 1)
+                return
+            if count >= self.throttle_limit and not is_halved:
+                is_halved = True
                 # Each further delivery halves the part of the batch that is acquired at once.
                 allowed = min(allowed, max(1, batch_count >> (count - self.throttle_limit + 1)))
-            here = 1 if is_last_attempt else max(1, min(last - first + 1, allowed - taken))
-            self.ranges.append(AcquiredRange(first, first + here - 1, count + 1))
+            here = max(1, min(last - first + 1, allowed - taken))
+            yield AcquiredRange(first, first + here - 1, count + 1)
             taken += here
-            if is_last_attempt or taken >= allowed:
-                break
-        return taken
+            if taken >= allowed:
+                return
 
-    def _acquire_new(self, first: int, last: int, max_records: int, *, is_growth: bool = False) -> int:
-        """Acquire records for the first time, as one in-flight batch or as batches of at least the asked size. Returns how many."""
-        if max_records <= 0:
-            return 0
-        if max_records < last - first + 1:
-            aligned = _last_offset_with(self.asked.batches, first + max_records - 1)
-            last = aligned if is_growth else min(last, aligned)
-        if is_growth:
-            self.growth = WindowGrowth(first, last)
+    def _last_wanted(self, first: int, last: int) -> int:
+        """Return the end of the log's batch that contains the last record wanted from `first` on, but at most `last`."""
+        if self.left >= last - first + 1:
+            return last
+        return min(last, _last_offset_with(self.asked.batches, first + self.left - 1))
+
+    def _acquire_new(self, first: int, last: int) -> None:
+        """Acquire records for the first time. With a record limit, all records after it become available."""
         if self.asked.is_record_limited:
-            return self._acquire_limited(first, last, max_records)
-        begin = first
-        self.bounds.append(first)
-        for bound in self._batch_starts(first, last):
-            self.ranges.append(AcquiredRange(begin, bound - 1, 1))
-            self.bounds.append(bound)
-            begin = bound
-        self.ranges.append(AcquiredRange(begin, last, 1))
-        if not is_growth:
-            self.bounds.append(last + 1)
-        return last - first + 1
-
-    def _acquire_limited(self, first: int, last: int, max_records: int) -> int:
-        """Acquire no more than so many new records. The rest of their batch joins the window as available records."""
-        taken = min(last - first + 1, max_records)
-        self.ranges.append(AcquiredRange(first, first + taken - 1, 1))
-        self.bounds.append(first)
+            starts, last_acquired = [first], min(last, first + self.left - 1)
+        else:
+            starts, last_acquired = [first, *self._batch_starts(first, last)], last
+        for start, after in pairwise([*starts, last_acquired + 1]):
+            self.ranges.append(AcquiredRange(start, after - 1, 1))
+        self.bounds += starts
         if self.growth is None:
-            self.bounds.append(first + taken)
-        elif first + taken <= last:
-            self.remainder = CellChange(first + taken, last, free_cell(AVAILABLE, 0))
-        return taken
+            self.bounds.append(last_acquired + 1)
+        elif last_acquired < last:
+            self.remainder = CellChange(last_acquired + 1, last, free_cell(AVAILABLE, 0))
+        self.left -= last_acquired - first + 1
 
     def _batch_starts(self, first: int, last: int) -> Iterator[int]:
         """Yield where in-flight batches begin after the first: at batches of the log, each at least the asked size later."""
