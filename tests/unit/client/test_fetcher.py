@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ottla.client.connection.metadata import Metadata
-from ottla.client.consumer.cursor import Cursor, Progress
+from ottla.client.consumer.cursor import Cursor
 from ottla.client.consumer.fetch_requests import FetchedPartition, FetchLimits, holds_nothing_more
 from ottla.client.consumer.fetcher import Chunk, Fetcher, PlannedFetch
-from ottla.client.consumer.uncommitted_partitions import UncommittedPartitions
 from ottla.client.errors import BrokerError, KafkaError, OffsetOutOfRange
-from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.ports import Buffer
 from ottla.records.batches.columns import build
 from ottla.wire import errors as codes
@@ -321,131 +318,6 @@ def test_a_damaged_batch_is_an_error_that_names_the_partition() -> None:
         made.next_chunk()
 
 
-# --- what a reader may see
-
-
-# --- what was handed out, and what is done
-
-
-def chunk(*, start: int = 0, count: int = 4, where: TopicPartition = A) -> Chunk:
-    return Chunk(where, [memoryview(batch(start, [b"v"] * count))], start, start + count)
-
-
-def test_a_record_in_a_loops_body_is_handed_out_and_not_done() -> None:
-    cursor = Cursor(chunk())
-    assert (cursor.position(), cursor.first_unprocessed()) == (0, 0)
-    each = cursor.each()
-    assert next(each).offset == 0
-    assert (cursor.position(), cursor.first_unprocessed()) == (1, 0)
-    assert next(each).offset == 1
-    assert (cursor.position(), cursor.first_unprocessed()) == (2, 1)
-    assert [record.offset for record in each] == [2, 3]
-    assert (cursor.position(), cursor.first_unprocessed(), cursor.exhausted) == (4, 4, True)
-
-
-def test_a_loop_that_was_left_is_taken_up_where_it_stopped() -> None:
-    cursor = Cursor(chunk())
-    assert next(cursor.each()).offset == 0
-    assert [record.offset for record in cursor.next_records(2)] == [1, 2]
-    assert [record.offset for record in cursor.each()] == [3]
-
-
-def test_a_dropped_cursor_hands_out_nothing_more_even_in_the_middle_of_a_loop() -> None:
-    cursor = Cursor(chunk())
-    each = cursor.each()
-    next(each)
-    cursor.drop()
-    assert list(each) == []
-    unopened = Cursor(chunk())
-    unopened.drop()
-    assert list(unopened.each()) == []
-
-
-def test_a_cursor_cut_short_ends_behind_what_was_handed_out() -> None:
-    fetcher = reading(A)
-    [fetch] = fetcher.fetches(0)
-    fetcher.on_answer(fetch, answer({A: batch(0, [b"v"] * 4)}), 0)
-    taken = fetcher.next_chunk()
-    assert taken is not None
-    progress = Progress(fetcher)
-    each = progress.begin(taken).each()
-    assert [next(each).offset, next(each).offset] == [0, 1]
-    progress.cut_short([A])
-    assert progress.holds([A])
-    assert progress.processed_offsets() == {A: OffsetAndMetadata(1)}
-    assert list(each) == []
-    progress.mark_processed()
-    assert not progress.holds([A])
-    assert progress.processed_offsets() == progress.positions() == {A: OffsetAndMetadata(2)}
-
-
-def test_a_record_that_another_thread_gets_just_before_its_partition_is_taken_away_is_missing_in_a_transaction() -> None:
-    class Racing(Cursor):
-        def drop(self) -> int:
-            self.next_records(1)
-            return super().drop()
-
-    fetcher, uncommitted = reading(A), UncommittedPartitions()
-    progress = Progress(fetcher, Racing, uncommitted=uncommitted)
-    progress.begin(chunk())
-    progress.remove([A])
-    assert uncommitted.pop_lost() == [A]
-
-
-def test_columns_hand_out_the_rest_at_once() -> None:
-    cursor = Cursor(chunk())
-    next(cursor.each())
-    [columns] = cursor.remaining_columns()
-    assert list(columns.offsets) == [1, 2, 3]
-    assert (cursor.position(), cursor.exhausted) == (4, True)
-
-
-def test_columns_that_are_handed_out_count_as_progress_of_the_user() -> None:
-    progress = Progress(reading(A))
-    cursor = progress.begin(chunk())
-    before = progress.handed_out()
-    assert progress.handed_out() <= before
-    cursor.remaining_columns()
-    assert not progress.handed_out() <= before
-
-
-def test_a_record_says_where_it_comes_from() -> None:
-    import pickle
-
-    [record] = Cursor(chunk(start=9, count=1, where=B)).next_records(5)
-    assert (record.topic, record.partition, record.offset, record.value) == ("t", 1, 9, b"v")
-    again = pickle.loads(pickle.dumps(record))
-    assert (again.topic, again.partition, again) == ("t", 1, record)
-
-
-@given(st.lists(st.sampled_from(["next", "poll", "columns", "settle"]), max_size=30))
-def test_what_is_done_never_passes_what_was_handed_out_and_settling_makes_them_meet(steps: list[str]) -> None:
-    fetcher = reading(A)
-    progress, handed = Progress(fetcher), 0
-    for step in steps:
-        if step == "settle":
-            progress.mark_processed()
-            assert progress.positions() == progress.processed_offsets() == {A: OffsetAndMetadata(handed)}
-            continue
-        progress.mark_processed()
-        cursor = next(iter(progress.left_over()), None)
-        if cursor is None:
-            [fetch] = fetcher.fetches(0)
-            fetcher.on_answer(fetch, answer({A: batch(handed, [b"v"] * 4)}), 0)
-            taken = fetcher.next_chunk()
-            assert taken is not None
-            cursor = progress.begin(taken)
-        before = handed
-        if step == "next":
-            handed = next(cursor.each()).offset + 1
-        elif step == "poll":
-            handed = cursor.next_records(3)[-1].offset + 1
-        else:
-            handed = list(cursor.remaining_columns()[0].offsets)[-1] + 1
-        assert progress.positions() == {A: OffsetAndMetadata(handed)}
-        assert progress.processed_offsets() == {A: OffsetAndMetadata(before)}
-
-
 def test_a_fetch_names_the_turns_it_was_made_in() -> None:
     made = reading(A)
     [fetch] = made.fetches(0)
@@ -555,59 +427,3 @@ def test_a_partition_is_fetched_only_after_its_start_from_the_last_position_set_
     made.remove([A])
     made.start([A])
     assert list(made.partitions) == []
-
-
-def preferring(node_id: int) -> FetchResponse:
-    response = answer({A: b""})
-    response.responses[0].partitions[0].preferred_read_replica = node_id
-    return response
-
-
-def test_a_closer_replica_that_the_leader_names_is_read_for_a_while() -> None:
-    made = reading(A)
-    made.preference_ms = 1_000
-    (fetch,) = made.fetches(0)
-    made.on_answer(fetch, preferring(2), 0)
-    (fetch,) = made.fetches(0)
-    assert (fetch.node_id, asked(fetch.request)) == (2, {A: 0})
-    made.on_answer(fetch, answer({A: batch(0, [b"x"])}), 0)
-    assert values(made.next_chunk()) == [b"x"]
-    (fetch,) = made.fetches(999)
-    assert fetch.node_id == 2
-    made.on_answer(fetch, answer({A: b""}), 999)
-    (fetch,) = made.fetches(1_000)
-    assert fetch.node_id == 1
-
-
-@pytest.mark.parametrize("fault", [codes.OFFSET_OUT_OF_RANGE, codes.NOT_LEADER_OR_FOLLOWER, None])
-def test_after_a_fault_of_a_closer_replica_the_leader_decides(fault: int | None) -> None:
-    """A follower that lags behind does not have the newest offsets yet: that is no reason to reset the position."""
-    made = reading(A)
-    (fetch,) = made.fetches(0)
-    made.on_answer(fetch, preferring(2), 0)
-    (fetch,) = made.fetches(0)
-    if fault is None:
-        made.broken(fetch, 0)
-    else:
-        made.on_answer(fetch, answer({A: fault}), 0)
-    (fetch,) = made.fetches(200)
-    assert (fetch.node_id, asked(fetch.request)) == (1, {A: 0})
-
-
-def test_a_closer_replica_without_an_address_is_not_read() -> None:
-    made = reading(A)
-    (fetch,) = made.fetches(0)
-    made.on_answer(fetch, preferring(9), 0)
-    (fetch,) = made.fetches(0)
-    assert fetch.node_id == 1
-
-
-def test_a_leader_that_a_broker_names_is_read_at_once() -> None:
-    made = reading(A)
-    (fetch,) = made.fetches(0)
-    refused = answer({A: codes.NOT_LEADER_OR_FOLLOWER})
-    refused.responses[0].partitions[0].current_leader = FetchResponse.LeaderIdAndEpoch(leader_id=7, leader_epoch=9)
-    refused.node_endpoints = [FetchResponse.NodeEndpoint(node_id=7, host="h", port=7)]
-    made.on_answer(fetch, refused, 0)
-    (fetch,) = made.fetches(0)
-    assert (fetch.node_id, asked(fetch.request), made.wants_metadata) == (7, {A: 0}, set())

@@ -76,7 +76,7 @@ MISTAKES: dict[str, tuple[object, str, Any]] = {
     "commits nothing": (partition, "commit", lambda window, ranges, token: []),
     "moves over records whose write is under way": (Cell, "is_complete", property(lambda cell: cell.state >= 2)),
     "acquires records whose write is under way": (Cell, "is_acquirable", property(lambda cell: cell.state == AVAILABLE)),
-    "has no limit of locks": (acquire, "_room", fill_the_window),
+    "has no limit of locks": (acquire, "_reach", fill_the_window),
     "delivers aborted records": (acquire, "_split_aborted", abort_nothing),
     "acquires half a batch of the log": (acquire, "_last_offset_with", lambda batches, offset: offset),
     "forgets what was not persisted": (partition, "load_window", load_batches_alone),
