@@ -233,10 +233,7 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
     if found.state == DEAD and not found.members:
         raise PageRefused(404, f"There is no group {group}: it was deleted, or its offsets have expired.")
     committed, share_lag, offsets_trouble = await _read_committed(cluster, found)
-    readers: dict[TopicPartition, list[GroupMember]] = {}
-    for member in found.members:
-        for where in member.assignment:
-            readers.setdefault(where, []).append(member)
+    readers = _readers(found.members)
     wanted = sorted(committed.keys() | readers.keys())
     ends, ends_trouble = await _ends(cluster, wanted)
     rows = [
@@ -246,10 +243,6 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
     lags = {(row.topic, row.partition): row.lag for row in rows}
     metadata = next((each.metadata for each in committed.values() if each.metadata), "")
     kind = kind_of(group, found.group_type, found.protocol_type, metadata)
-    shown = rows
-    if len(rows) > MOST_PARTITIONS:
-        largest = sorted(rows, key=lambda row: -(row.lag or 0))[:MOST_PARTITIONS]
-        shown = sorted(largest, key=lambda row: (row.topic, row.partition))
     return GroupDetails(
         group,
         kind,
@@ -260,7 +253,7 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
         found.group_epoch,
         found.assignment_epoch,
         [_member(each, found.group_type, lags) for each in found.members],
-        shown,
+        _with_most_lag(rows),
         len(rows),
         sum(known) if known else None,
         sorted({row.topic for row in rows}),
@@ -268,6 +261,23 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
         list(TARGETS),
         [_subtopology(each) for each in found.topology],
     )
+
+
+def _readers(members: Iterable[GroupMember]) -> dict[TopicPartition, list[GroupMember]]:
+    """Return the members that each partition is assigned to."""
+    readers: dict[TopicPartition, list[GroupMember]] = {}
+    for member in members:
+        for where in member.assignment:
+            readers.setdefault(where, []).append(member)
+    return readers
+
+
+def _with_most_lag(rows: list[GroupPartition]) -> list[GroupPartition]:
+    """Return at most `MOST_PARTITIONS` rows, in order: those with the largest lags."""
+    if len(rows) <= MOST_PARTITIONS:
+        return rows
+    largest = sorted(rows, key=lambda row: -(row.lag or 0))[:MOST_PARTITIONS]
+    return sorted(largest, key=lambda row: (row.topic, row.partition))
 
 
 def _subtopology(part: Subtopology) -> SubtopologyRow:

@@ -178,26 +178,26 @@ async def messages(
     shown = tail.messages(is_paused=paused) if tail is not None else _found(found)
     await runs.schemas.load([data for each in shown for data in (each.key, each.value)])
     return TopicMessages(
-        topic,
-        choice,
-        await _rows(shown, choice, runs.schemas.schemas),
-        run_id,
-        tail is not None,
-        found.is_finished,
-        tail is not None and paused,
-        found.looked_at,
-        found.total,
-        found.chooser.too_large,
-        tail.dropped if tail is not None else 0,
-        tail.skipped if tail is not None else 0,
-        tail.waiting if tail is not None else 0,
-        positions_text(found.next_positions()) if isinstance(found, Search) else "",
-        found.trouble,
-        found.note,
-        reasons(runs.schemas.schemas),
-        commands.search(_servers(cluster), selection),
-        list(STARTS),
-        list(FORMATS),
+        topic=topic,
+        choice=choice,
+        messages=await _rows(shown, choice, runs.schemas.schemas),
+        run=run_id,
+        is_tail=tail is not None,
+        is_finished=found.is_finished,
+        is_paused=tail is not None and paused,
+        looked_at=found.looked_at,
+        total=found.total,
+        too_large=found.chooser.too_large,
+        dropped=tail.dropped if tail is not None else 0,
+        skipped=tail.skipped if tail is not None else 0,
+        waiting=tail.waiting if tail is not None else 0,
+        after=positions_text(found.next_positions()) if isinstance(found, Search) else "",
+        trouble=found.trouble,
+        note=found.note,
+        schema_troubles=reasons(runs.schemas.schemas),
+        commands=commands.search(_servers(cluster), selection),
+        starts=list(STARTS),
+        formats=list(FORMATS),
     )
 
 
@@ -296,42 +296,36 @@ async def message(
     _selection(topic, choice, "")
     runs = runs_of(cluster)
     found, neighbour = await read_one(cluster, topic, partition, offset)
+    missing = MessageDetails(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        message=None,
+        sentence=neighbour.sentence,
+        previous=neighbour.previous,
+        following=neighbour.following,
+        key_format=key_format,
+        value_format=value_format,
+        formats=list(FORMATS),
+    )
     if found is None:
-        return MessageDetails(
-            topic=topic,
-            partition=partition,
-            offset=offset,
-            message=None,
-            sentence=neighbour.sentence,
-            previous=neighbour.previous,
-            following=neighbour.following,
-            key_format=key_format,
-            value_format=value_format,
-            formats=list(FORMATS),
-        )
+        return missing
     await runs.schemas.load((found.key, found.value))
     made = commands.read_message(_servers(cluster), topic, partition, offset)
     if found.kept_bytes <= MOST_COMMAND_BYTES:
         made += commands.produce_message(_servers(cluster), topic, None, found.key, found.value, found.headers)
-    return MessageDetails(
-        topic,
-        partition,
-        offset,
-        _row(found, choice, runs.schemas.schemas, WHOLE),
-        "",
-        neighbour.previous,
-        neighbour.following,
-        key_format,
-        value_format,
-        list(FORMATS),
-        found.producer_id,
-        found.producer_epoch,
-        found.leader_epoch,
-        found.batch_records,
-        found.batch_bytes,
-        made,
-        _base64(found.key) if raw else None,
-        _base64(found.value) if raw else None,
+    return replace(
+        missing,
+        message=_row(found, choice, runs.schemas.schemas, WHOLE),
+        sentence="",
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        leader_epoch=found.leader_epoch,
+        batch_records=found.batch_records,
+        batch_bytes=found.batch_bytes,
+        commands=made,
+        key_base64=_base64(found.key) if raw else None,
+        value_base64=_base64(found.value) if raw else None,
     )
 
 

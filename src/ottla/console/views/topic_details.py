@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.client.admin.topics import id_text
-from ottla.client.connection.metadata import NO_TOPIC_ID, TopicInfo
+from ottla.client.connection.metadata import NO_TOPIC_ID, PartitionInfo, TopicInfo
 from ottla.client.errors import broker_error
-from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndTimestamp, TopicPartition
 from ottla.console.cluster_session import ClusterSession
 from ottla.console.rows import Pages, cut
 from ottla.console.samples import rate, rates
@@ -69,6 +70,17 @@ async def known_topic(cluster: ClusterSession, topic: str) -> TopicInfo:
     return found
 
 
+def _offsets(found: Mapping[TopicPartition, OffsetAndTimestamp] | None) -> dict[int, int]:
+    """Return the offsets that leaders have answered, by partition."""
+    return {where.partition: at.offset for where, at in (found or {}).items()}
+
+
+def _row(index: int, found: PartitionInfo, start: int | None, end: int | None) -> PartitionRow:
+    replicas, in_sync, offline = list(found.replicas), list(found.isr), list(found.offline_replicas)
+    records = end - start if start is not None and end is not None else None
+    return PartitionRow(index, found.leader, found.leader_epoch, replicas, in_sync, offline, start, end, records)
+
+
 async def topic(cluster: ClusterSession, topic: str, page: int = 1) -> TopicOverview:
     """Return one topic with its partitions, the groups that read it, and its traffic."""
     found = await known_topic(cluster, topic)
@@ -81,25 +93,8 @@ async def topic(cluster: ClusterSession, topic: str, page: int = 1) -> TopicOver
     ends = await cluster.part(
         f"ends {topic} {page}", lambda admin: admin.list_offsets(dict.fromkeys(led, LATEST_TIMESTAMP), check=False)
     )
-    rows = []
-    for index in indexes:
-        each, where = found.partitions[index], TopicPartition(topic, index)
-        first = starts.value[where].offset if starts.value and where in starts.value else None
-        end = ends.value[where].offset if ends.value and where in ends.value else None
-        records = end - first if first is not None and end is not None else None
-        rows.append(
-            PartitionRow(
-                index,
-                each.leader,
-                each.leader_epoch,
-                list(each.replicas),
-                list(each.isr),
-                list(each.offline_replicas),
-                first,
-                end,
-                records,
-            )
-        )
+    first_offsets, end_offsets = _offsets(starts.value), _offsets(ends.value)
+    rows = [_row(index, found.partitions[index], first_offsets.get(index), end_offsets.get(index)) for index in indexes]
     points = samples.topics.get(topic, ())
     known = [row.records for row in rows if row.records is not None]
     return TopicOverview(

@@ -7,7 +7,7 @@ directory, so that no broker writes to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.log import checkpoints
 from ottla.log.check.changed_epochs import write_noted_epochs
@@ -24,7 +24,7 @@ from ottla.log.check.extents import (
     scan_batches,
     segment_path,
 )
-from ottla.log.check.findings import ANY_GAPS, DAMAGED_COPY, DERIVED, FAULTS, NOTHING_KNOWN, REFUSED, Known
+from ottla.log.check.findings import ANY_GAPS, DAMAGED_COPY, DERIVED, FAULTS, NOTHING_KNOWN, REFUSED, Finding, Known
 from ottla.log.log import Log
 from ottla.log.names import COMPACTED_SEGMENTS, INDEX, LEADER_EPOCHS, LOG, TIME_INDEX, TRANSACTION_INDEX, file_name
 from ottla.log.recovery.gaps import note_gaps
@@ -58,25 +58,37 @@ def repair_partition(
     elif (moved := find_misplaced(disk, path, bases, known)) is not None:
         done.append(_move_back(disk, path, moved, known))
         scanned = scan_batches(disk, path, bases)
-    gaps = list(gaps_between(disk, path, bases))
-    note_gaps(disk, path, [(first, after) for _, first, after in gaps])
-    done += [f"{path}: offsets {first} to {after - 1} are lost." for _, first, after in gaps]
+    done += _accept_between(disk, path, bases)
     done += _accept_within(disk, path, bases, known)
     if scanned.end_offset < known.recovery_point:
         _lower_checkpoints(disk, path, scanned.end_offset)
         done.append(f"{path}: the log ends with offset {scanned.end_offset} now.")
-    for found in findings:
-        if found.kind == DERIVED:
-            if disk.exists(found.path):
-                disk.remove(found.path)
-            done.append(f"{found.path}: rebuilt.")
+    done += _rebuild_derived(disk, path, findings, now, known, sidecars)
+    return [*done, *_repair_sidecars(disk, path, sidecars)]
+
+
+def _accept_between(disk: Disk, path: str, bases: list[int]) -> list[str]:
+    """Record that offsets between two segments are lost, so that a broker opens the log."""
+    gaps = list(gaps_between(disk, path, bases))
+    note_gaps(disk, path, [(first, after) for _, first, after in gaps])
+    return [f"{path}: offsets {first} to {after - 1} are lost." for _, first, after in gaps]
+
+
+def _rebuild_derived(
+    disk: Disk, path: str, findings: Iterable[Finding], now: Now, known: Known, sidecars: SidecarFormat | None
+) -> list[str]:
+    """Remove derived files with faults, and open the log once, which builds them again."""
+    derived = [found.path for found in findings if found.kind == DERIVED]
+    for each in derived:
+        if disk.exists(each):
+            disk.remove(each)
     compacted = f"{path}/{COMPACTED_SEGMENTS}"
     was_there = disk.exists(compacted)
     log = Log.open(disk, path, ANY_GAPS, now, log_start_offset=known.log_start_offset, sidecars=sidecars)
     log.close()
     if not was_there and disk.exists(compacted):
         disk.remove(compacted)  # the caller did not say whether the topic is compacted
-    return [*done, *_repair_sidecars(disk, path, sidecars)]
+    return [f"{each}: rebuilt." for each in derived]
 
 
 def _repair_sidecars(disk: Disk, path: str, sidecars: SidecarFormat | None) -> Iterator[str]:

@@ -226,36 +226,38 @@ class Filter:
         if marked:
             horizon_ms = min(self._now_ms + self._retention_ms, LATEST_HORIZON_MS)
             base_timestamp, attributes = horizon_ms, attributes | DELETE_HORIZON_BIT
-        data = run.data
-        body_bytes = len(data) if header.codec else header.size
-        room_bytes = body_bytes + len(rows) * MOST_GROWTH_BYTES
+        body_bytes = len(run.data) if header.codec else header.size
         out = bytearray(HEADER_BYTES)
-        room = bytearray(min(room_bytes, WRITTEN_AT_ONCE_BYTES))
-        written = 0
-        while written < len(rows):
-            before = written
-            written, end, _ = kernel_build.write(
-                room,
-                0,
-                rows,
-                written,
-                len(rows),
-                deltas,
-                columns.all_timestamps,
-                base_timestamp,
-                columns.spans,
-                data,
-                data,
-                data,
-            )
-            if written == before:
-                assert len(room) < room_bytes, "there is room for every record that was there before"
-                room = bytearray(min(room_bytes, 2 * len(room)))
-            out += memoryview(room)[:end] if written > before else b""
+        _append_records(out, rows, deltas, columns, base_timestamp, run.data, body_bytes)
         if header.timestamp_type == LOG_APPEND_TIME:
             newest = header.max_timestamp
         new = header._replace(base_timestamp=base_timestamp, attributes=attributes, max_timestamp=newest, record_count=len(rows))
         return seal(new, out)
+
+
+def _append_records(
+    out: bytearray,
+    rows: memoryview[int],
+    deltas: memoryview[int],
+    columns: Columns,
+    base_timestamp: int,
+    data: Buffer,
+    body_bytes: int,
+) -> None:
+    """Append records to `out`, relative to a base timestamp. `body_bytes` is the size of all records of their batch."""
+    room_bytes = body_bytes + len(rows) * MOST_GROWTH_BYTES
+    room = bytearray(min(room_bytes, WRITTEN_AT_ONCE_BYTES))
+    written, count, timestamps = 0, len(rows), columns.all_timestamps
+    while written < count:
+        before = written
+        written, end, _ = kernel_build.write(
+            room, 0, rows, written, count, deltas, timestamps, base_timestamp, columns.spans, data, data, data
+        )
+        if written == before:
+            assert len(room) < room_bytes, "there is room for every record that was there before"
+            room = bytearray(min(room_bytes, 2 * len(room)))
+        else:
+            out += memoryview(room)[:end]
 
 
 def _room(columns: Columns) -> tuple[memoryview[int], memoryview[int]]:

@@ -132,6 +132,18 @@ class LogRecovery:
             return self._begin(names, topic_id, log_start_offset)
         check_topic_id(self.disk, self.path, names, topic_id)
         names = recover_swaps(self.disk, self.path, names)
+        noted_start = self._load(names, log_start_offset, is_noted=is_noted, is_journaled=is_journaled)
+        start_by_epochs = 0 if is_start_known else self._start_by_epochs()
+        self.found.log_end_offset = self._open_last() if self.clean else self._recover()
+        self._check_end(log_start_offset, is_noted=is_noted)
+        if start_by_epochs <= self.found.log_end_offset:
+            log_start_offset = max(log_start_offset, start_by_epochs)
+        self._begin_at(log_start_offset, noted_start)
+        self._align_with_segments()
+        return self.found
+
+    def _load(self, names: Sequence[str], log_start_offset: int, *, is_noted: bool, is_journaled: bool) -> int | None:
+        """Load what the files of the directory say. Return the start of a noted log, before which no segment is expected."""
         found = self.found
         self._compacted = read_compacted(self.disk, self.path) if COMPACTED_SEGMENTS in names else None
         found.holed = read_holed(self.disk, self.path) if HOLED_SEGMENTS in names else set()
@@ -142,11 +154,11 @@ class LogRecovery:
         noted_start = max(log_start_offset, epochs[0][1]) if is_noted and epochs else None
         self._load_segments(names, log_start_offset, noted_start)
         self._load_compacted()
-        start_by_epochs = 0 if is_start_known else self._start_by_epochs()
-        found.log_end_offset = self._open_last() if self.clean else self._recover()
-        self._check_end(log_start_offset, is_noted=is_noted)
-        if start_by_epochs <= found.log_end_offset:
-            log_start_offset = max(log_start_offset, start_by_epochs)
+        return noted_start
+
+    def _begin_at(self, log_start_offset: int, noted_start: int | None) -> None:
+        """Let the log start at an offset, or as near to it as its segments allow. A log that ends before it starts anew there."""
+        found = self.found
         if found.log_end_offset < log_start_offset:
             start_anew(self.disk, self.path, found.segments, log_start_offset)
             found.log_end_offset = log_start_offset
@@ -154,6 +166,10 @@ class LogRecovery:
         if noted_start is not None and not found.removed:
             begins = min(begins, noted_start)
         found.log_start_offset = min(max(log_start_offset, begins), found.log_end_offset)
+
+    def _align_with_segments(self) -> None:
+        """Make the other files agree with the segments: epochs, snapshots, sidecars, and indexes of aborted transactions."""
+        found = self.found
         self._align_epochs()
         drop_outlived(self.disk, self.path, found.snapshots, found.segments[0].base_offset)
         if self.sidecars is not None and found.sidecars and not self.clean:
@@ -164,7 +180,6 @@ class LogRecovery:
         # A power cut may have made the gap: a snapshot behind it may have producers' batches that are lost, and are sent again.
         end = min(found.log_end_offset, self._first_gap)
         found.producers = load_producers(self.disk, self.path, found.snapshots, found.segments, end, most, self._names)
-        return found
 
     def _rebuild_aborted(self) -> None:
         """Rebuild the indexes of aborted transactions from the recovery point on, if transactions have ended there.

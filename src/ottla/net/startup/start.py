@@ -273,22 +273,8 @@ def _start_machine(
             workers, proofs = RealWorkers(posts), SystemProofs()
             held.callback(workers.close)
             held.callback(proofs.close)
-            broker = BrokerMachine(
-                settings=BrokerSettings(settings.given | {"log.dirs": directory.all_paths}, found=_found(share)),
-                clock=RealClock(),
-                disk=disk,
-                cluster=cluster,
-                node_id=directory.node_id,
-                cluster_id=directory.cluster_id,
-                random_bytes=os.urandom,
-                workers=workers,
-                assignors=assignors,
-                proofs=proofs,
-                authorizer=authorizer,
-                first_dialect=first_clients.first_dialect(),
-                loggers=ProcessLoggers(),
-                log_dirs=directory.log_dirs,
-            )
+            given = BrokerSettings(settings.given | {"log.dirs": directory.all_paths}, found=_found(share))
+            broker = _machine(directory, given, disk, cluster, workers, assignors, authorizer, proofs)
             server = Server(broker, asyncio.get_running_loop(), share.connections)
             posts.reach(server.complete)
             if place is not None:
@@ -305,6 +291,35 @@ def _start_machine(
         sentence = f"The data directory {directory.path} cannot be used ({failure}): {remedy}, or choose another with --data-dir."
         raise DataDirectoryError(sentence) from failure
     return Running(server, directory, disk, registry, workers, proofs)
+
+
+def _machine(
+    directory: DataDirectory,
+    settings: BrokerSettings,
+    disk: RealDisk,
+    cluster: ClusterPorts | Registry,
+    workers: RealWorkers,
+    assignors: tuple[Assignor, ...] | None,
+    authorizer: Authorizer | None,
+    proofs: SystemProofs,
+) -> BrokerMachine:
+    """Return the broker's state machine, with the real clock, disk and random bytes."""
+    return BrokerMachine(
+        settings=settings,
+        clock=RealClock(),
+        disk=disk,
+        cluster=cluster,
+        node_id=directory.node_id,
+        cluster_id=directory.cluster_id,
+        random_bytes=os.urandom,
+        workers=workers,
+        assignors=assignors,
+        proofs=proofs,
+        authorizer=authorizer,
+        first_dialect=first_clients.first_dialect(),
+        loggers=ProcessLoggers(),
+        log_dirs=directory.log_dirs,
+    )
 
 
 def _open_disk(directory: DataDirectory, settings: BrokerSettings, posts: Posts, max_open_files: int) -> RealDisk:

@@ -27,8 +27,8 @@ from ottla.net.client.tasks import Tasks
 from ottla.net.client.telemetry_driver import TelemetryDriver
 
 
-class Reader(Protocol):
-    """The driver of fetches, on which a poll waits."""
+class FetchedRecords(Protocol):
+    """The driver of fetches, whose records a poll waits for."""
 
     def wake(self) -> None:
         """Let the waiting poll check for errors and wakeups."""
@@ -46,7 +46,7 @@ class PollingConsumer(OfOneProcess, metaclass=ClientType):
 
     _tasks: Tasks
     _cluster: ClusterLinks
-    _reader: Reader
+    _reader: FetchedRecords
     _telemetry: TelemetryDriver
     _bad_records: BadRecordPolicy
 
