@@ -171,7 +171,7 @@ class Console:
     async def _form_again(
         self, session: BrowserSession, action: Action, names: Mapping[str, str], form: Mapping[str, Any], refused: PageRefused
     ) -> Response:
-        """Show the page of a form again, with what was wrong with it and what was typed."""
+        """Show a form again, with the error and the values that the user typed."""
         page, path = next(page for page in PAGES if page.path == action.page), paths.path_of(action.page, {**form, **names})
         shown = {name: value for name, value in form.items() if "password" not in name}
         own = paths.match(page.path, path) or {}

@@ -92,7 +92,7 @@ class BrokerWatch:
             return Results({}, dict.fromkeys(node_ids, error))
 
     def _record_unlisted(self, found: Results[int, dict[int, int]], sentence: str) -> None:
-        """Record which of the known brokers answer, when none has listed the cluster in time."""
+        """Record which of the known brokers answer, after no broker has listed the cluster in time."""
         if not found:
             self._record_silence(sentence)
             return

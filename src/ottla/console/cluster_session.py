@@ -168,7 +168,7 @@ class ClusterSession:
 
     @property
     def troubles(self) -> list[str]:
-        """Return sentences about what is known not to be as it is shown: silent brokers, and samples that failed."""
+        """Return a sentence for each part of the pages that may be wrong: brokers that do not answer, and samples that failed."""
         return [*([self.watch.trouble] if self.watch.trouble else []), *dict.fromkeys(self.samples.troubles.values())]
 
     def forget_topics(self) -> None:

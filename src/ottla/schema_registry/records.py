@@ -25,7 +25,7 @@ class SchemaEntry(NamedTuple):
 
 
 class Foreign(ValueError):
-    """A record that is none of a registry, with the reason as a clause."""
+    """A record that no schema registry wrote, with the reason as a clause."""
 
 
 def encode(entry: SchemaEntry) -> tuple[bytes, bytes | None]:

@@ -147,7 +147,7 @@ class RegistryState:
         return next((self.modes[scope] for scope in _scopes(subject) if scope in self.modes), READWRITE)
 
     def config_of(self, subject: str) -> dict[str, Any]:
-        """Return the settings of a subject with those of its context, or of the registry, where it has none."""
+        """Return the settings of a subject. Settings that it lacks are those of its context, or else of the registry."""
         found: dict[str, Any] = {"compatibilityLevel": BACKWARD}
         for scope in reversed(_scopes(subject)):
             found |= {name: value for name, value in self.configs.get(scope, {}).items() if value is not None}

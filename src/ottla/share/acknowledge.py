@@ -61,7 +61,7 @@ def _is_well_formed(first: int, last: int, types: Sequence[int], max_type: int =
 def acknowledge(
     window: InFlightWindow, limits: ShareLimits, asked: AcknowledgeRecords, now_ms: int, token: int
 ) -> list[CellChange] | Fault:
-    """Return the changes of an acknowledgement in order of offsets, or why it is refused."""
+    """Return the changes of an acknowledgement in order of offsets, or its refusal."""
     changes: list[CellChange] = []
     claimed: list[tuple[int, int]] = []
     deadline_ms = lock_deadline(now_ms, limits.lock_duration_ms)

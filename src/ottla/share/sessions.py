@@ -72,7 +72,7 @@ class ShareSession:
         self._turns = 0
 
     def in_turn(self) -> list[SharedPlace]:
-        """Return the partitions to read, the one first whose last records are the longest ago."""
+        """Return the partitions to read. The partition that has waited longest for records is first."""
         due = self.due
         return list(due) if len(due) < 2 else sorted(due, key=_turn)
 

@@ -1,18 +1,18 @@
 """Descriptions of groups of any kind in slices, because a group can have thousands of members.
 
-A handler passes the function that describes a few groups. Depends on no kind beyond the size of its members.
+Of a kind of groups it knows the messages, the topics in a description and the size of a member. Coordinators describe the groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.security.rights import Rights
-from ottla.broker.serving.authorization import Resource
+from ottla.broker.serving.authorization import Operation, Resource
 from ottla.broker.serving.parts import ResponseWriter, by_weight
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Peer, Request
@@ -21,6 +21,7 @@ from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeRequest,
 from ottla.wire.api.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.wire.api.share_group_describe import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
+from ottla.wire.errors import TOPIC_AUTHORIZATION_FAILED, UNSUPPORTED_VERSION
 from ottla.wire.schema import Message
 
 MEMBERS = ("groups", "members")
@@ -34,6 +35,7 @@ DESCRIBED_BYTES = 1 << 20
 Asked = TypeVar(
     "Asked", DescribeGroupsRequest, ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest
 )
+AskedById = TypeVar("AskedById", ConsumerGroupDescribeRequest, ShareGroupDescribeRequest, StreamsGroupDescribeRequest)
 Described = TypeVar(
     "Described",
     DescribeGroupsResponse.DescribedGroup,
@@ -49,6 +51,51 @@ def with_operations(groups: list[Described], peer: Peer, rights: Rights, *, incl
         if included and not group.error_code:
             group.authorized_operations = rights.operations(peer, Resource.GROUP, group.group_id)
     return groups
+
+
+class DescribedKind(NamedTuple):
+    """The messages that describe one kind of groups, and the topics of a description, which a client must be allowed to describe.
+
+    `hidden` is the error message in place of a group with other topics.
+    """
+
+    request: Callable[..., Message]
+    response: Callable[..., Message]
+    group: Callable[..., Any]
+    topics_of: Callable[[Any], Iterable[str]]
+    hidden: str = "The group reads topics that you may not describe: add ACLs for DESCRIBE on them."
+
+    def refuse(self, group_id: str) -> Any:
+        """Return the description of a group whose kind is not served."""
+        return self.group(group_id=group_id, error_code=UNSUPPORTED_VERSION)
+
+    def show(self, group: Any, may_describe: Mapping[str, bool]) -> Any:
+        """Return a description, or an error and no members if the client may not describe one of its topics."""
+        if all(may_describe[name] for name in self.topics_of(group)):
+            return group
+        return self.group(group_id=group.group_id, error_code=TOPIC_AUTHORIZATION_FAILED, error_message=self.hidden)
+
+
+def describe_by_kind(
+    request: Request[AskedById], kind: DescribedKind, groups: GroupShards, purgatory: Purgatory, rights: Rights, *, is_served: bool
+) -> Steps[Reply]:
+    """Describe groups of one kind, a few at a time by the size of their members, as far as the client may see them."""
+
+    def combine(messages: list[Any]) -> Message:
+        described = [group for message in messages for group in message.groups]
+        if not rights.is_open:
+            may_describe = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
+            described = [kind.show(group, may_describe) for group in described]
+        asks = request.body.include_authorized_operations
+        return kind.response(groups=with_operations(described, request.peer, rights, included=asks))
+
+    def describe(names: list[str]) -> Reply:
+        if not is_served:
+            return kind.response(groups=list(map(kind.refuse, names)))
+        return groups.request_several(((name, kind.request(group_ids=[name])) for name in names), request, combine)
+
+    writer = ResponseWriter(request, MEMBERS, kind.response())
+    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
 
 
 def described_slowly(

@@ -52,7 +52,7 @@ def _fetch_many(context: FetchContext, request: Request[FetchRequest], whole: Wh
 
 
 class LargeFetch(Fetch):
-    """A fetch with many partitions, which are read, and whose response is written, in blocks."""
+    """A fetch with many partitions, which is served in blocks of partitions."""
 
     __slots__ = ("_head", "_in_all", "_is_answered", "_session")
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from functools import partial
+from typing import Final
 
 from ottla.broker.coordination.groups import GroupShards
 from ottla.broker.coordination.share_group_states import ShareGroupStates
 from ottla.broker.coordination.share_states import ShareStateShards
 from ottla.broker.coordination.transactions import TransactionShards
-from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
+from ottla.broker.handlers.described_groups import MEMBERS, DescribedKind, describe_by_kind, described_slowly, with_operations
 from ottla.broker.identity import BrokerIdentity
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.addresses import Addresses
@@ -331,25 +332,9 @@ def consumer_group_describe(
     purgatory: Purgatory,
     rights: Rights,
 ) -> Steps[Reply]:
-    """Describe consumer groups, a few at a time by the size of their members."""
-    asks = request.body.include_authorized_operations
+    """Describe consumer groups."""
     is_served = _serves_consumers(settings, features)
-
-    def combine(messages: list[ConsumerGroupDescribeResponse]) -> ConsumerGroupDescribeResponse:
-        described = [group for message in messages for group in message.groups]
-        if not rights.is_open:
-            seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-            described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
-        return ConsumerGroupDescribeResponse(groups=with_operations(described, request.peer, rights, included=asks))
-
-    def describe(names: list[str]) -> Reply:
-        if not is_served:
-            of = ConsumerGroupDescribeResponse.DescribedGroup
-            return ConsumerGroupDescribeResponse(groups=[of(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names])
-        return groups.request_several(((name, ConsumerGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
-
-    writer = ResponseWriter(request, MEMBERS, ConsumerGroupDescribeResponse())
-    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
+    return (yield from describe_by_kind(request, _CONSUMER, groups, purgatory, rights, is_served=is_served))
 
 
 def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[str]:
@@ -359,13 +344,9 @@ def _topics_of(group: ConsumerGroupDescribeResponse.DescribedGroup) -> Iterator[
         yield from (each.topic_name for each in member.target_assignment.topic_partitions)
 
 
-def _hidden(group: ConsumerGroupDescribeResponse.DescribedGroup) -> ConsumerGroupDescribeResponse.DescribedGroup:
-    """Return the description of a group with topics that the client may not describe: an error and no members."""
-    return ConsumerGroupDescribeResponse.DescribedGroup(
-        group_id=group.group_id,
-        error_code=TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group reads topics that you may not describe: add ACLs for DESCRIBE on them.",
-    )
+_CONSUMER: Final = DescribedKind(
+    ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupDescribeResponse.DescribedGroup, _topics_of
+)
 
 
 @serves(

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from ottla.broker.coordination.groups import GroupShards
-from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
+from ottla.broker.handlers.described_groups import DescribedKind, describe_by_kind
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -108,24 +108,8 @@ def _heartbeat_slowly(request: Request[ShareGroupHeartbeatRequest], groups: Grou
 def share_group_describe(
     request: Request[ShareGroupDescribeRequest], groups: GroupShards, features: Features, purgatory: Purgatory, rights: Rights
 ) -> Steps[Reply]:
-    """Describe share groups, a few at a time by the size of their members."""
-    asks = request.body.include_authorized_operations
-
-    def combine(messages: list[ShareGroupDescribeResponse]) -> ShareGroupDescribeResponse:
-        described = [group for message in messages for group in message.groups]
-        if not rights.is_open:
-            seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-            described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
-        return ShareGroupDescribeResponse(groups=with_operations(described, request.peer, rights, included=asks))
-
-    def describe(names: list[str]) -> Reply:
-        if not are_served(features):
-            refused = [DescribedShareGroup(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names]
-            return ShareGroupDescribeResponse(groups=refused)
-        return groups.request_several(((name, ShareGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
-
-    writer = ResponseWriter(request, MEMBERS, ShareGroupDescribeResponse())
-    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
+    """Describe share groups."""
+    return (yield from describe_by_kind(request, _SHARE, groups, purgatory, rights, is_served=are_served(features)))
 
 
 def _topics_of(group: DescribedShareGroup) -> Iterator[str]:
@@ -133,10 +117,6 @@ def _topics_of(group: DescribedShareGroup) -> Iterator[str]:
         yield from (each.topic_name for each in member.assignment.topic_partitions)
 
 
-def _hidden(group: DescribedShareGroup) -> DescribedShareGroup:
-    """Return the description of a group with topics that the client may not describe: an error and no members."""
-    return DescribedShareGroup(
-        group_id=group.group_id,
-        error_code=TOPIC_AUTHORIZATION_FAILED,
-        error_message="The group reads topics that you may not describe: add ACLs for DESCRIBE on them.",
-    )
+_SHARE: Final = DescribedKind(
+    ShareGroupDescribeRequest, ShareGroupDescribeResponse, ShareGroupDescribeResponse.DescribedGroup, _topics_of
+)

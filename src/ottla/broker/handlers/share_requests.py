@@ -78,7 +78,7 @@ def acknowledge(
 
 
 def end_session(context: ShareContext, session: ShareSession) -> None:
-    """End a session, and make available what its member holds. A fetch that waits in the session is answered."""
+    """End a session, and release the records that its member holds. A fetch that waits in the session gets its response."""
     if not session.is_over:
         context.sessions.end(session)
         context.purgatory.wake(session.key)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.broker.coordination.groups import GroupShards
-from ottla.broker.handlers.described_groups import MEMBERS, described_slowly, with_operations
+from ottla.broker.handlers.described_groups import DescribedKind, describe_by_kind
 from ottla.broker.security.rights import Rights
 from ottla.broker.serving.authorization import Need, Operation, Resource
-from ottla.broker.serving.parts import Parts, ResponseWriter
+from ottla.broker.serving.parts import Parts
 from ottla.broker.serving.purgatory import Purgatory, Reply
 from ottla.broker.serving.request import Request
 from ottla.broker.serving.routes import serves
@@ -145,31 +145,9 @@ def streams_group_describe(
     purgatory: Purgatory,
     rights: Rights,
 ) -> Steps[Reply]:
-    """Describe streams groups, a few at a time by the size of their members."""
+    """Describe streams groups."""
     is_served = _serves_streams(settings, features)
-    combine = partial(_described, request, rights)
-
-    def describe(names: list[str]) -> Reply:
-        if not is_served:
-            return StreamsGroupDescribeResponse(
-                groups=[DescribedGroup(group_id=name, error_code=UNSUPPORTED_VERSION) for name in names]
-            )
-        return groups.request_several(((name, StreamsGroupDescribeRequest(group_ids=[name])) for name in names), request, combine)
-
-    writer = ResponseWriter(request, MEMBERS, StreamsGroupDescribeResponse())
-    return (yield from described_slowly(request, lambda body: body.group_ids, groups, purgatory, writer, describe))
-
-
-def _described(
-    request: Request[StreamsGroupDescribeRequest], rights: Rights, messages: list[StreamsGroupDescribeResponse]
-) -> StreamsGroupDescribeResponse:
-    """Return one response with the groups of all `messages`, as far as the client may describe their topics."""
-    described = [group for message in messages for group in message.groups]
-    if not rights.is_open:
-        seen = rights.answers(request.peer, Operation.DESCRIBE, Resource.TOPIC)
-        described = [group if all(seen[name] for name in _topics_of(group)) else _hidden(group) for group in described]
-    asks = request.body.include_authorized_operations
-    return StreamsGroupDescribeResponse(groups=with_operations(described, request.peer, rights, included=asks))
+    return (yield from describe_by_kind(request, _STREAMS, groups, purgatory, rights, is_served=is_served))
 
 
 def _topics_of(group: DescribedGroup) -> Iterator[str]:
@@ -182,10 +160,10 @@ def _topics_of(group: DescribedGroup) -> Iterator[str]:
         yield from (topic.name for topic in subtopology.state_changelog_topics)
 
 
-def _hidden(group: DescribedGroup) -> DescribedGroup:
-    """Return the description of a group with topics that the client may not describe: an error and no members."""
-    return DescribedGroup(
-        group_id=group.group_id,
-        error_code=TOPIC_AUTHORIZATION_FAILED,
-        error_message="The described group uses topics that the client is not authorized to describe.",
-    )
+_STREAMS: Final = DescribedKind(
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    DescribedGroup,
+    _topics_of,
+    hidden="The described group uses topics that the client is not authorized to describe.",
+)

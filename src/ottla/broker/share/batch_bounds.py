@@ -71,7 +71,7 @@ class BatchBounds:
         return None
 
     def cut(self, first_offset: int, last_offset: int) -> FileSlice:
-        """Return the part of the slice from the batch with `first_offset` to the one with `last_offset`, both within the bounds."""
+        """Return the slice from the batch with `first_offset` to the batch with `last_offset`, both within the bounds."""
         spans, ends = self.spans, self.ends
         first, last = 0, len(spans) - 1
         while first < last and spans[first][1] < first_offset:

@@ -71,7 +71,7 @@ class Acknowledged(NamedTuple):
 class LeaderSession:
     """The share session with one leader.
 
-    `number` counts the connections: a leader releases all acquired records of a broken one. `partitions` are those in the session.
+    `number` counts the connections: when one breaks, the leader releases the records acquired on it.
     """
 
     node_id: int

@@ -47,7 +47,7 @@ class TopicFetcher:
     async def fetch(
         self, wanted: Mapping[int, int], *, read_committed: bool, wait_ms: int = 0, partition_bytes: int = PARTITION_BYTES
     ) -> list[FetchedPartition]:
-        """Return what the leaders have from these offsets on, by partition. Partitions without a leader are left out.
+        """Return the batches from these offsets on, by partition. Partitions without a leader are left out.
 
         A result's `error_code` is 0 or OFFSET_OUT_OF_RANGE. Raises `KafkaError`, `UnknownTopic` once the topic is deleted.
         """

@@ -147,17 +147,17 @@ def _kind(resource: ConfigResource) -> str:
 
 
 async def set_topic_config(cluster: ClusterSession, topic: str, setting: str, value: str = "", unset: bool = False) -> Done:
-    """Change a setting of a topic. `unset` restores what it falls back to."""
+    """Change a setting of a topic. `unset` restores the value that applies without it."""
     return await _set(cluster, ConfigResource.topic(topic), f"topic {topic}", setting.strip(), None if unset else value)
 
 
 async def set_broker_config(cluster: ClusterSession, node_id: int, setting: str, value: str = "", unset: bool = False) -> Done:
-    """Change a dynamic setting of a broker. `unset` restores what it falls back to."""
+    """Change a dynamic setting of a broker. `unset` restores the value that applies without it."""
     return await _set(cluster, ConfigResource.broker(node_id), f"broker {node_id}", setting.strip(), None if unset else value)
 
 
 async def set_brokers_config(cluster: ClusterSession, setting: str, value: str = "", unset: bool = False) -> Done:
-    """Change a dynamic setting that all brokers share. `unset` restores what it falls back to."""
+    """Change a dynamic setting that all brokers share. `unset` restores the value that applies without it."""
     return await _set(cluster, ConfigResource.all_brokers(), "all brokers", setting.strip(), None if unset else value)
 
 

@@ -47,7 +47,7 @@ SORTS = {"group": lambda row: row.group, "state": lambda row: row.state}
 
 
 def records_done(start: int, end: int | None, left: int) -> int | None:
-    """Return the acknowledged records from a start offset to the end of a partition; None if they are not counted."""
+    """Return the number of acknowledged records from a start offset to the end of a partition; None if they are not counted."""
     return None if end is None or start < 0 or left < 0 else max(0, end - start - left)
 
 

@@ -116,7 +116,7 @@ def _registry(cluster: ClusterSession) -> RegistryClient:
 
 
 async def _read(registry: RegistryClient, path: str) -> Any:
-    """Return what the registry has at a path, or None. Raises `KafkaError`, after the deadline of pages, too."""
+    """Return the registry's answer for a path, or None. Raises `KafkaError`, also when the deadline of pages has passed."""
     try:
         async with asyncio.timeout(DEADLINE_S):
             return await asyncio.to_thread(registry.read, path)

@@ -94,7 +94,7 @@ class AlteringShares(NamedTuple):
 
 
 class DeletingShares(NamedTuple):
-    """The places whose state must be deleted now; if it is for DeleteShareGroupOffsets, also the response so far."""
+    """The share partitions whose state must be deleted now, and for DeleteShareGroupOffsets the response so far."""
 
     places: tuple[StatePlace, ...] = ()
     error_code: int = NONE

@@ -19,7 +19,7 @@ JOINING_EPOCH, LEAVING_EPOCH = 0, -1
 
 @dataclass(frozen=True, slots=True)
 class ShareMember:
-    """One member, which reads the partitions `assigned`, perhaps together with other members.
+    """A member, which reads the `assigned` partitions. Other members may read them, too.
 
     `topics` are the names to which it subscribes. A member that missed the last reply still sends `previous_epoch`.
     """

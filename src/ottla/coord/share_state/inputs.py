@@ -134,7 +134,7 @@ class DeletedTopics(NamedTuple):
 
 
 class StatesDeleted(NamedTuple):
-    """The result of one step of `DeletedTopics`. If `are_more`, the input is to be repeated."""
+    """The result of one step of `DeletedTopics`. With `are_more`, the broker repeats the input."""
 
     error_code: int
     are_more: bool = False

@@ -286,7 +286,7 @@ class ShareStateMachine:
         return Outcome(_number([Tombstone(key) for key in keys]), (Reply(token, reply),))
 
     def _snapshot_cold(self, now: Now) -> StateOutcome:
-        """Repeat snapshots that are old, so that the log can be pruned. If nothing has changed for long, do nothing."""
+        """Write old snapshots again, so that the log can be pruned. If all states have been unchanged for long, write nothing."""
         if self._cold == len(self.states):
             return Outcome(timers=(self._next(Chore.SNAPSHOTS, now),))
         keys, room = list[SharePartitionKey](), MOST_AT_ONCE

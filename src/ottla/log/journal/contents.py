@@ -111,7 +111,7 @@ def drop_mark(disk: Disk, directory: str) -> None:
 
 
 def drop_incomplete(disk: Disk, directory: str) -> None:
-    """Remove files that a killed process was still making, so that they take no space while no journal is needed."""
+    """Remove files that a killed process had not completed. They would take space although no journal is used."""
     with suppress(StorageFailed):  # the next start tries again, and no journal reads them
         for name in disk.list(directory):
             if name.endswith(INCOMPLETE):

@@ -147,7 +147,7 @@ class BlockPlace(NamedTuple):
 
 
 def pack_head(place: BlockPlace, block_bytes: int, data_bytes: int, table: bytes, before: bytes) -> bytearray:
-    """Return a block without its data. `before` is the table of the block before."""
+    """Return the part of a block before its data. `before` is the table of the previous block."""
     file, position, incarnation, sequence, oldest = place
     counts = len(table) // ENTRY.size, len(before) // ENTRY.size
     numbers = (incarnation, sequence, oldest, position, block_bytes, data_bytes)

@@ -98,9 +98,9 @@ class Journal:
         self._table = b""
 
     def begin(self, done: Done) -> None:
-        """Begin this incarnation, which makes every older block void, and make both files. `done` gets the failure, or None.
+        """Create both files, and begin an incarnation, which invalidates all older blocks. `done` gets the failure, or None.
 
-        It is not called before this call has returned. After a failure the journal stays unusable.
+        `done` is called only after this method has returned. After a failure the journal stays unusable.
         """
         try:
             self._disk.make_dir(self._directory)
@@ -309,7 +309,7 @@ class Journal:
     # Which partitions need the journal
 
     def note_synced(self, key: Key, offset: int) -> None:
-        """Note that the partition's own files are synced below `offset`."""
+        """Record that the partition's own files are synced below `offset`."""
         for file in self._files:
             if file.ends.get(key, offset + 1) <= offset:
                 del file.ends[key]

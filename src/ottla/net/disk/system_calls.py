@@ -53,7 +53,7 @@ class System(Protocol):
 
 
 def reading_system() -> System:
-    """Return the functions of `os`, with an `open` for reading only: on a read-only file system, other calls of it fail."""
+    """Return the functions of `os`, with an `open` that only reads, because a read-only file system refuses other modes."""
 
     def open_to_read(path: str, flags: int, mode: int = 0o777) -> int:
         return os.open(path, flags & ~os.O_RDWR | os.O_RDONLY, mode)

@@ -140,7 +140,7 @@ def items_of(raw: dict[str, Any]) -> tuple[list[Any] | None, Any]:
 
 
 def changed_tuple(within: ObjectComparison, old: View, new: View, path: str) -> Iterator[JsonDifference]:
-    """Iterate over the differences of two arrays, one of which is a tuple at least."""
+    """Iterate over the differences of two arrays, at least one of which is a tuple."""
     before, old_rest = items_of(old.raw)
     after, new_rest = items_of(new.raw)
     rests = (

@@ -45,7 +45,7 @@ class ProtobufText:
 
 
 class _Pool:
-    """Builds the descriptors of a schema, of its references and of what these import."""
+    """The descriptors of a schema, of its references and of all files that these import."""
 
     def __init__(self, references: Mapping[str, str]) -> None:
         self._pool = library("google.protobuf.descriptor_pool", "Protobuf").DescriptorPool()

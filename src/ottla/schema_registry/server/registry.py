@@ -27,7 +27,7 @@ TOPIC, GROUP = "_schemas", "schema-registry"
 
 @dataclass(frozen=True)
 class RegistryOptions:
-    """Where a registry has its records, and by which group it elects its leader. Instances share both."""
+    """The topic with the records of a registry, and the group that elects its leader. All instances share both."""
 
     topic: str = TOPIC
     group: str = GROUP

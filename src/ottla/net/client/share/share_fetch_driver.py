@@ -136,7 +136,7 @@ class ShareFetchDriver:
         self.deliveries = [each for each in self.deliveries if not each.is_finished]
 
     def drop_expired(self) -> None:
-        """Return no more records whose acquisition locks have ended: the group may deliver them to others."""
+        """Drop records whose acquisition locks have ended: the group may deliver them to other members."""
         now = now_ms()
         for each in self.deliveries:
             if each.source.deadline_ms <= now and not each.cursor.exhausted:
