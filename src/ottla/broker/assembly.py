@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller.controller import Controller
 from ottla.broker.coordination.additions import PartitionAdditions
-from ottla.broker.coordination.coordinators import CoordinatorMoves
+from ottla.broker.coordination.coordinators import CoordinatorMoves, CoordinatorRooms
 from ottla.broker.coordination.end_offsets import EndOffsets
 from ottla.broker.coordination.groups import GroupCoordinators, GroupShards
 from ottla.broker.coordination.guard import TransactionGuard
@@ -226,61 +226,23 @@ class BrokerAssembly:
         self.streams_topics = StreamsTopics(self.by_name, scheduler)
         blocks, epoch = ProducerIdBlocks(self.shared), lambda: self.membership.broker_epoch
         self.producer_ids = ProducerIds(image, blocks, asker, scheduler, self.node_id, epoch)
-        self.groups = self._groups(assignors)
+        rooms = CoordinatorRooms(image, self.by_name.create_internal, self.partitions, scheduler, self.changes)
+        self.groups = GroupCoordinators(rooms, settings, self.random_bytes, assignors, self.rights)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
         everywhere = TransactionMarkers(self.markers, image, scheduler, asker, self.node_id)
-        self.transactions = self._transactions(everywhere)
-        self.share_states = self._share_states()
+        new_id = self.producer_ids.next
+        self.transactions = TransactionCoordinators(rooms, settings, self.features, new_id, everywhere, is_alone=self.is_alone)
+        self.share_states = ShareStateCoordinators(rooms, settings, asker, self.node_id, is_alone=self.is_alone)
         self.share_groups = ShareGroupStates(self.groups, self.share_states.persister, scheduler)
         coordinators = self.groups.coordinators, self.transactions.coordinators, self.share_states.coordinators
         self.moves = CoordinatorMoves(coordinators)
         self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
         self.share_sessions, self.shares = ShareSessions(), self._shares()
 
-    def _groups(self, assignors: tuple[Assignor, ...] | None) -> GroupCoordinators:
-        return GroupCoordinators(
-            self.image,
-            self.by_name.create_internal,
-            self.partitions,
-            self.scheduler,
-            self.changes,
-            self.settings_in_force,
-            self.random_bytes,
-            assignors,
-            self.rights,
-        )
-
-    def _transactions(self, markers: TransactionMarkers) -> TransactionCoordinators:
-        return TransactionCoordinators(
-            self.image,
-            self.by_name.create_internal,
-            self.partitions,
-            self.scheduler,
-            self.changes,
-            self.settings_in_force,
-            self.features,
-            self.producer_ids.next,
-            markers,
-            is_alone=self.is_alone,
-        )
-
     def _shares(self) -> SharePartitions:
         configs = ShareGroupConfigs(self.image, self.settings_in_force)
         rooms = (self.checks, self.scheduler, self.purgatory, self.changes)
         return SharePartitions(self.partitions, self.image, configs, self.share_states.persister, *rooms)
-
-    def _share_states(self) -> ShareStateCoordinators:
-        return ShareStateCoordinators(
-            self.image,
-            self.by_name.create_internal,
-            self.partitions,
-            self.scheduler,
-            self.changes,
-            self.settings_in_force,
-            self.asker,
-            self.node_id,
-            is_alone=self.is_alone,
-        )
 
     def _topics_deleted(self, names: list[str], topic_ids: list[bytes], now: Now) -> None:
         """Remove what coordinators keep of deleted topics."""

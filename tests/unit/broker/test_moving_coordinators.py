@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorMoves, Coordinators
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorMoves, CoordinatorRooms, Coordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.partitions.partition import Partition, Role
 from ottla.cluster.decision import Decision
@@ -28,7 +28,9 @@ class Moving:
     def __init__(self) -> None:
         self.machine = Machine(num_partitions=3)
         broker = self.machine.broker
-        self.counters = Coordinators(KIND, broker.image, self._create, broker.partitions, broker.scheduler, broker.changes)
+        self.counters = Coordinators(
+            KIND, CoordinatorRooms(broker.image, self._create, broker.partitions, broker.scheduler, broker.changes)
+        )
         self.moves = CoordinatorMoves([self.counters])
 
     def _create(self, name: str) -> Steps[Decision]:

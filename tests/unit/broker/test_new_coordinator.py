@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ottla.broker.broker import BrokerMachine
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorRooms, Coordinators
 from ottla.broker.coordination.replay import stored_records
 from ottla.broker.releases import TODAY
 from ottla.broker.serving.purgatory import DelayedReply, Reply
@@ -25,7 +25,10 @@ PARTITIONS = 3
 
 def joined(broker: BrokerMachine) -> Coordinators[Counters]:
     """The one line."""
-    return Coordinators(KIND, broker.image, broker.by_name.create_internal, broker.partitions, broker.scheduler, broker.changes)
+    return Coordinators(
+        KIND,
+        CoordinatorRooms(broker.image, broker.by_name.create_internal, broker.partitions, broker.scheduler, broker.changes),
+    )
 
 
 class Counting:

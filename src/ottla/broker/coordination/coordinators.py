@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Generic, Never, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Never, TypeVar
 
 from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
@@ -134,28 +134,25 @@ class CoordinatorKind(Generic[M]):
     patience_ms: Callable[[], int] | None = None
 
 
+class CoordinatorRooms(NamedTuple):
+    """The parts of the broker that coordinators of every kind use. `create(name)` creates an internal topic with its configs."""
+
+    image: ClusterImage
+    create: CreateTopic
+    partitions: Partitions
+    scheduler: Scheduler
+    changes: Changes
+
+
 class Coordinators(Generic[M]):
     """The coordinators of one kind on the partitions that this broker leads. A coordinator serves once its records are loaded.
 
     A coordinator's state is on all in-sync replicas before a reply reveals it, so that the next leader's coordinator has it too.
-    `create(name)` creates an internal topic with its configs.
     """
 
-    def __init__(
-        self,
-        kind: CoordinatorKind[M],
-        image: ClusterImage,
-        create: CreateTopic,
-        partitions: Partitions,
-        scheduler: Scheduler,
-        changes: Changes,
-    ) -> None:
+    def __init__(self, kind: CoordinatorKind[M], rooms: CoordinatorRooms) -> None:
         self._kind = kind
-        self._image = image
-        self._create = create
-        self._partitions = partitions
-        self._scheduler = scheduler
-        self._changes = changes
+        self._image, self._create, self._partitions, self._scheduler, self._changes = rooms
         self._held: dict[int, tuple[Partition, Shard[M]]] = {}
         self._loading: dict[int, Hashable] = {}
         """The loading jobs of partitions, by index."""

@@ -10,13 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorRooms, Coordinators
 from ottla.broker.coordination.replay import stored_records
-from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.releases.interbroker_versions import Switch
-from ottla.broker.scheduler import Scheduler, Waits
+from ottla.broker.scheduler import Waits
 from ottla.broker.security.rights import Rights
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.settings.group import in_force
@@ -103,11 +101,7 @@ class GroupCoordinators:
 
     def __init__(
         self,
-        image: ClusterImage,
-        create: CreateTopic,
-        partitions: Partitions,
-        scheduler: Scheduler,
-        changes: Changes,
+        rooms: CoordinatorRooms,
         settings: SettingsInForce,
         random_bytes: Callable[[int], bytes],
         assignors: tuple[Assignor, ...] | None,
@@ -125,18 +119,18 @@ class GroupCoordinators:
             shown_to=None if rights.is_open else rights.shown_to,
             patience_ms=lambda: settings.value.offsets_commit_timeout_ms,
         )
-        self.coordinators = GroupShards(kind, image, create, partitions, scheduler, changes)
-        self._image = image
-        self._topics = GroupTopics(image)
+        self.coordinators = GroupShards(kind, rooms)
+        self._image = rooms.image
+        self._topics = GroupTopics(rooms.image)
         self._settings = settings
         self._random_bytes = random_bytes
         self._assignors = assignors
         self._memory = GroupMemory(self.coordinators.weight)
-        self._scheduler = scheduler
+        self._scheduler = rooms.scheduler
         self.carry_out: dict[str, Callable[[Shard[GroupMachine], Any], None]] = {}
         """The functions that execute orders of coordinators, by the name of the order's type: no machine is imported for them."""
         self._forgetting: dict[int, set[str]] = {}
-        self._forgotten_waits = Waits(scheduler)
+        self._forgotten_waits = Waits(rooms.scheduler)
         settings.told.append(self._settings_changed)
 
     @property

@@ -11,16 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorRooms, Coordinators
 from ottla.broker.coordination.replay import stored_records
-from ottla.broker.failures import Changes
 from ottla.broker.interbroker.channels import BrokerRequester
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.partitions.partitions import Partitions
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.parts import by_weight
 from ottla.broker.settings import SettingsInForce
-from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import SHARE_STATE_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.shard import Shard
@@ -99,11 +96,7 @@ class ShareStateCoordinators:
 
     def __init__(
         self,
-        image: ClusterImage,
-        create: CreateTopic,
-        partitions: Partitions,
-        scheduler: Scheduler,
-        changes: Changes,
+        rooms: CoordinatorRooms,
         settings: SettingsInForce,
         asker: BrokerRequester,
         node_id: int,
@@ -121,11 +114,11 @@ class ShareStateCoordinators:
             carry_out=self._execute,
             patience_ms=lambda: settings.value.share_coordinator_write_timeout_ms,
         )
-        self.coordinators = ShareStateShards(kind, image, create, partitions, scheduler, changes)
-        self.persister = SharePersister(self.coordinators, scheduler, asker, node_id)
-        self._image = image
-        self._partitions = partitions
-        self._scheduler = scheduler
+        self.coordinators = ShareStateShards(kind, rooms)
+        self.persister = SharePersister(self.coordinators, rooms.scheduler, asker, node_id)
+        self._image = rooms.image
+        self._partitions = rooms.partitions
+        self._scheduler = rooms.scheduler
         self._settings = settings
         self._is_alone = is_alone
         self._deleted: dict[int, set[bytes]] = {}

@@ -10,18 +10,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.broker.coordination.coordinators import CoordinatorKind, Coordinators, CreateTopic
+from ottla.broker.coordination.coordinators import CoordinatorKind, CoordinatorRooms, Coordinators
 from ottla.broker.coordination.markers import TransactionMarkers
 from ottla.broker.coordination.replay import stored_records
-from ottla.broker.failures import Changes
 from ottla.broker.partitions.partition import Partition
-from ottla.broker.partitions.partitions import Partitions
-from ottla.broker.scheduler import Scheduler, Waits
+from ottla.broker.scheduler import Waits
 from ottla.broker.serving.request import Request
 from ottla.broker.settings import SettingsInForce
 from ottla.broker.topics.features import Features
 from ottla.cluster.features import TRANSACTION_VERSION
-from ottla.cluster.image import ClusterImage
 from ottla.cluster.names import TRANSACTIONS_TOPIC
 from ottla.coord.runtime.shard import Shard
 from ottla.coord.transactions.additions import Added, AddPartitions
@@ -48,11 +45,7 @@ class TransactionCoordinators:
 
     def __init__(
         self,
-        image: ClusterImage,
-        create: CreateTopic,
-        partitions: Partitions,
-        scheduler: Scheduler,
-        changes: Changes,
+        rooms: CoordinatorRooms,
         settings: SettingsInForce,
         features: Features,
         new_producer_id: Callable[[], int | None],
@@ -64,14 +57,14 @@ class TransactionCoordinators:
         kind = CoordinatorKind(
             TRANSACTIONS_TOPIC, self._new_machine, self._read, _refuse, loaded=self._on_load, carry_out=self._execute
         )
-        self.coordinators = TransactionShards(kind, image, create, partitions, scheduler, changes)
-        self._ends = Waits(scheduler)
-        self._scheduler = scheduler
+        self.coordinators = TransactionShards(kind, rooms)
+        self._ends = Waits(rooms.scheduler)
+        self._scheduler = rooms.scheduler
         self._settings = settings
         self._features = features
         self._new_producer_id = new_producer_id
         self._markers = markers
-        self._partitions = partitions
+        self._partitions = rooms.partitions
         self.is_alone = is_alone
         self._opened: Opened | None = None
         self._has_begun = False
