@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import NamedTuple
 
 import pytest
 
-from ottla.cli.main import main
+from tests.support.commands import exit_code
 
 
 class Outcome(NamedTuple):
@@ -28,11 +27,7 @@ class Commands:
     def run(self, line: str) -> Outcome:
         """Run a line of words as a shell splits them."""
         self._capsys.readouterr()
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return Outcome(code, *self._capsys.readouterr())
+        return Outcome(exit_code(line), *self._capsys.readouterr())
 
     def check_mistake(self, line: str, code: int, *parts: str) -> None:
         """Check that a line fails with this code, in one sentence with these parts, and so with --json."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import io
 import json
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 import ottla
-from ottla.cli.main import main
-
-Ottla = Callable[[str], tuple[int, str, str]]
+from tests.support.commands import Run
 
 
 @pytest.fixture(scope="module")
@@ -30,26 +27,18 @@ def broker() -> Iterator[ottla.Broker]:
 
 
 @pytest.fixture
-def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ottla:
+def ottla_(broker: ottla.Broker, run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run lines as a user who has logged in."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
-    monkeypatch.setattr("sys.stdin", None)
     login = "-X security.protocol=SASL_PLAINTEXT -X sasl.mechanism=PLAIN -X sasl.username=alice -X sasl.password=secret"
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(f"{line} {login}"))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    return run
+    return lambda line: run(f"{line} {login}")
 
 
 def rows(out: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_directories_are_listed_with_what_they_hold(ottla_: Ottla) -> None:
+def test_directories_are_listed_with_what_they_hold(ottla_: Run) -> None:
     (directory,) = rows(ottla_("logdirs --json")[1])
     assert {name: directory[name] for name in ("broker", "status", "replicas", "future")} == {
         "broker": 1, "status": "online", "replicas": 4, "future": 0,
@@ -68,7 +57,7 @@ def test_directories_are_listed_with_what_they_hold(ottla_: Ottla) -> None:
     assert "DIRECTORY" in ottla_("logdirs --replicas")[1]
 
 
-def test_the_quorum_of_a_broker_by_itself_is_that_broker(ottla_: Ottla) -> None:
+def test_the_quorum_of_a_broker_by_itself_is_that_broker(ottla_: Run) -> None:
     (leader,) = rows(ottla_("cluster quorum --json")[1])
     endpoints = leader["endpoints"]
     assert isinstance(endpoints, list)
@@ -77,7 +66,7 @@ def test_the_quorum_of_a_broker_by_itself_is_that_broker(ottla_: Ottla) -> None:
     assert "leader" in ottla_("cluster quorum --utc")[1]
 
 
-def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
+def test_a_token_is_created_listed_renewed_and_ended(ottla_: Run) -> None:
     code, out, err = ottla_("token create --renewer User:bob --max-lifetime 2h --json")
     assert (code, "not printed again" in err) == (0, True)
     (token,) = rows(out)
@@ -176,7 +165,7 @@ def test_a_token_is_created_listed_renewed_and_ended(ottla_: Ottla) -> None:
         ("token list --owner", 2, "expected one argument"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Run, line: str, code: int, sentence: str) -> None:
     found, out, err = ottla_(line)
     assert (found, out) == (code, "")
     assert sentence in err
@@ -185,7 +174,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
     assert ottla_("token list --json")[1] == ""
 
 
-def test_tokens_of_others_and_expired_ones_are_refused(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_tokens_of_others_and_expired_ones_are_refused(ottla_: Run, broker: ottla.Broker) -> None:
     given = broker.client_settings() | {"sasl_username": "bob", "sasl_password": "other"}
     with ottla.Admin(**given) as bob:
         short = bob.create_delegation_token(renewers=["User:alice"], max_lifetime_ms=1)
@@ -204,7 +193,7 @@ def test_tokens_of_others_and_expired_ones_are_refused(ottla_: Ottla, broker: ot
 
 
 def test_a_token_whose_secret_cannot_be_printed_is_ended(
-    ottla_: Ottla, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ottla_: Run, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FullDisk(io.StringIO):
         def write(self, text: str) -> int:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import ottla
 from ottla.cli.main import main
-
-Ottla = Callable[[str], tuple[int, str, str]]
+from tests.support.commands import Run
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +23,9 @@ def broker() -> Iterator[ottla.Broker]:
         yield broker
 
 
-@pytest.fixture
-def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ottla]:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    yield run
+@pytest.fixture(autouse=True)
+def no_topics_are_left(broker: ottla.Broker) -> Iterator[None]:
+    yield
     with ottla.Admin(broker.address) as admin:
         admin.delete_topics(*admin.list_topics())
 
@@ -51,7 +40,7 @@ def row(out: str) -> dict[str, Any]:
     return found
 
 
-def test_what_is_produced_is_consumed_and_counted(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_what_is_produced_is_consumed_and_counted(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t -p 3")[0] == 0
     code, out, err = ottla_("bench produce t -n 5000 --size 30 --json")
     produced = row(out)
@@ -69,12 +58,12 @@ def test_what_is_produced_is_consumed_and_counted(ottla_: Ottla, broker: ottla.B
 
 
 @pytest.mark.parametrize("given", ["--acks 1", "--acks 0", "-z lz4 --linger-ms 3 --batch-size 1000", "--rate 100000", "-X acks=1"])
-def test_options_of_sending(ottla_: Ottla, given: str) -> None:
+def test_options_of_sending(ottla_: Run, given: str) -> None:
     code, out, _ = ottla_(f"bench produce t -n 300 --create --json {given}")
     assert (code, row(out)["records"]) == (0, 300)
 
 
-def test_a_topic_is_deleted_only_if_the_run_has_created_it(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_topic_is_deleted_only_if_the_run_has_created_it(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("bench produce new -n 10 --create --partitions 5")[0] == 0
     assert topics(broker) == []
     assert ottla_("topic create old")[0] == 0
@@ -84,18 +73,18 @@ def test_a_topic_is_deleted_only_if_the_run_has_created_it(ottla_: Ottla, broker
     assert (code, out.splitlines()[0].startswith("10 records of old in ")) == (0, True)
 
 
-def test_a_rate_is_kept(ottla_: Ottla) -> None:
+def test_a_rate_is_kept(ottla_: Run) -> None:
     code, out, _ = ottla_("bench produce t -n 100 --rate 400 --create --json")
     assert (code, row(out)["records"]) == (0, 100)
     assert row(out)["seconds"] >= 0.245
 
 
-def test_lines_of_progress_go_to_standard_error(ottla_: Ottla) -> None:
+def test_lines_of_progress_go_to_standard_error(ottla_: Run) -> None:
     code, out, err = ottla_("bench produce t -n 110 --rate 100 --create")
     assert (code, "records/s" in err, len(out.splitlines())) == (0, True, 3)
 
 
-def test_transactions_and_an_empty_topic_end(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_transactions_and_an_empty_topic_end(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t")[0] == 0
     assert row(ottla_("bench consume t --json")[1])["records"] == 0
     with ottla.Producer(broker.address, transactional_id="x") as producer, producer.transaction():
@@ -106,7 +95,7 @@ def test_transactions_and_an_empty_topic_end(ottla_: Ottla, broker: ottla.Broker
         assert (code, row(out)["records"], row(out)["bytes"]) == (0, 2, 8)
 
 
-def test_ctrl_c_reports_and_deletes_what_was_created(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_ctrl_c_reports_and_deletes_what_was_created(ottla_: Run, broker: ottla.Broker) -> None:
     def interrupt() -> None:
         while topics(broker) != ["t"]:
             time.sleep(0.01)
@@ -203,7 +192,7 @@ def test_a_broker_that_dies_is_one_sentence(capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(
-    ottla_: Ottla, broker: ottla.Broker, line: str, code: int, sentence: str
+    ottla_: Run, broker: ottla.Broker, line: str, code: int, sentence: str
 ) -> None:
     found, out, err = ottla_(line)
     assert (found, out) == (code, "")
@@ -213,7 +202,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(
     assert topics(broker) == []
 
 
-def test_records_that_do_not_come_or_are_too_large_are_an_error(ottla_: Ottla) -> None:
+def test_records_that_do_not_come_or_are_too_large_are_an_error(ottla_: Run) -> None:
     assert ottla_("topic create t")[0] == 0
     code, out, err = ottla_("bench consume t -n 5 --timeout 0.3 --json")
     assert (code, row(out)["records"]) == (1, 0)

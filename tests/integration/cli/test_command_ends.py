@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,26 +19,12 @@ import pytest
 import ottla
 from ottla.cli.main import main
 from ottla.client.admin.acls import AclRule
+from tests.support.commands import Run
 from tests.support.waiting import eventually
 
-Run = Callable[[str], tuple[int, str, str]]
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 GIVES_UP = "-X bootstrap.timeout.ms=1"
 QUICK = f"-X default.api.timeout.ms=500 {GIVES_UP}"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.setattr("sys.stdin", None)
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    return run
 
 
 @pytest.fixture(scope="module")

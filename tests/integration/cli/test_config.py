@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import ottla
-from ottla.cli.main import main
-
-Ottla = Callable[[str], tuple[int, str, str]]
+from tests.support.commands import Run
 
 
 @pytest.fixture(scope="module")
@@ -24,26 +21,11 @@ def broker() -> Iterator[ottla.Broker]:
         yield broker
 
 
-@pytest.fixture
-def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ottla:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
-    monkeypatch.setattr("sys.stdin", None)
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    return run
-
-
 def rows(out: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
-def test_settings_are_printed_with_their_sources(ottla_: Ottla) -> None:
+def test_settings_are_printed_with_their_sources(ottla_: Run) -> None:
     code, out, _ = ottla_("config get topic/t")
     assert code == 0
     assert "retention.ms         5000   dynamic topic\n" in out
@@ -74,14 +56,14 @@ def test_settings_are_printed_with_their_sources(ottla_: Ottla) -> None:
     assert re.search("ssl.keystore.password +\\[hidden\\] +default +sensitive", ottla_("config get broker/1 --all")[1])
 
 
-def test_resources_with_settings_are_listed(ottla_: Ottla) -> None:
+def test_resources_with_settings_are_listed(ottla_: Run) -> None:
     assert ottla_("config list topic")[1].splitlines() == ["topic/t", "topic/u"]
     assert rows(ottla_("config list broker --json")[1]) == [{"resource": "broker/1", "kind": "broker", "name": "1"}]
     assert {"topic/t", "broker/1"} <= set(ottla_("config list")[1].splitlines())
     assert ottla_("config list client-metrics") == (0, "There are no resources of client-metrics.\n", "")
 
 
-def test_two_resources_are_compared(ottla_: Ottla) -> None:
+def test_two_resources_are_compared(ottla_: Run) -> None:
     assert ottla_("config get --diff topic/t topic/t") == (0, "topic/t and topic/t do not differ.\n", "")
     assert ottla_("config get --diff topic/t topic/u") == (
         0,
@@ -93,7 +75,7 @@ def test_two_resources_are_compared(ottla_: Ottla) -> None:
     ]
 
 
-def test_resources_of_two_clusters_are_compared(ottla_: Ottla, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resources_of_two_clusters_are_compared(ottla_: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     with ottla.Broker(log_retention_ms=7000) as other:
         with ottla.Admin(other.address) as admin:
@@ -110,7 +92,7 @@ def test_resources_of_two_clusters_are_compared(ottla_: Ottla, tmp_path: Path, m
     assert (code, "nowhere" in err) == (2, True)
 
 
-def test_settings_are_changed_one_by_one_and_restored(ottla_: Ottla) -> None:
+def test_settings_are_changed_one_by_one_and_restored(ottla_: Run) -> None:
     assert ottla_("config set topic/u retention.ms=7000 cleanup.policy+=compact --dry-run")[1] == (
         "topic/u: retention.ms would be 7000 (is -1).\ntopic/u: cleanup.policy would be delete,compact (is delete).\n"
     )
@@ -131,7 +113,7 @@ def test_settings_are_changed_one_by_one_and_restored(ottla_: Ottla) -> None:
     assert ottla_("config unset topic/u --all --yes")[1] == "topic/u has no settings of its own.\n"
 
 
-def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: Path) -> None:
+def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Run, tmp_path: Path) -> None:
     rate = "replica.alter.log.dirs.io.max.bytes.per.second"
     assert ottla_(f"config set broker/1 {rate}=7000") == (0, f"broker/1: {rate} is 7000 (was not set).\n", "")
     assert ottla_(f"config unset broker/1 {rate}")[0] == 0
@@ -250,7 +232,7 @@ def test_settings_of_one_broker_all_brokers_and_groups(ottla_: Ottla, tmp_path: 
         ("config list nope", 2, "choose from topic, broker, group, loggers, client-metrics"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Run, line: str, code: int, sentence: str) -> None:
     found, out, err = ottla_(line)
     assert (found, out) == (code, "")
     assert sentence in err
@@ -277,7 +259,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
         ("2.2", "cluster unregister 7 --yes", 1, "only clusters of KRaft"),
     ],
 )
-def test_an_older_broker_is_no_failure_without_a_sentence(ottla_: Ottla, release: str, line: str, code: int, sentence: str) -> None:
+def test_an_older_broker_is_no_failure_without_a_sentence(ottla_: Run, release: str, line: str, code: int, sentence: str) -> None:
     with ottla.Broker(release=release, log_retention_ms=-1) as old:
         with ottla.Admin(old.address) as admin:
             admin.create_topics([ottla.NewTopic("t", 1, 1, {"retention.ms": 5000}), ottla.NewTopic("u", 1, 1)])

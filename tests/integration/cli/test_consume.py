@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
@@ -17,8 +17,8 @@ import pytest
 
 import ottla
 from ottla.cli.main import main
+from tests.support.commands import Run, exit_code
 
-Ottla = Callable[[str], tuple[int, str, str]]
 T0 = 1_700_000_000_000
 
 
@@ -44,15 +44,13 @@ def broker() -> Iterator[ottla.Broker]:
 
 
 @pytest.fixture
-def ottla_(broker: ottla.Broker, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Ottla:
+def ottla_(broker: ottla.Broker, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run lines whose output may have any bytes."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
     monkeypatch.setattr("sys.stdin", None)
 
     def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
+        code = exit_code(line)
         out, err = capsysbinary.readouterr()
         return code, out.decode(errors="surrogateescape"), err.decode()
 
@@ -100,7 +98,7 @@ def numbers(out: str) -> list[int]:
         ("-e --value-format json", range(20)),
     ],
 )
-def test_positions_ends_and_conditions_choose_records(ottla_: Ottla, line: str, expected: range) -> None:
+def test_positions_ends_and_conditions_choose_records(ottla_: Run, line: str, expected: range) -> None:
     code, out, err = ottla_(f"consume numbers {line}")
     assert (code, numbers(out), err) == (0, list(expected), "")
 
@@ -117,15 +115,15 @@ def test_positions_ends_and_conditions_choose_records(ottla_: Ottla, line: str, 
         ("\udcff", False),
     ],
 )
-def test_regular_expressions_search_characters_and_not_bytes(ottla_: Ottla, regex: str, found: bool) -> None:
+def test_regular_expressions_search_characters_and_not_bytes(ottla_: Run, regex: str, found: bool) -> None:
     assert ottla_(f"consume words -e --grep {shlex.quote(regex)}") == (0, "grün\n" * found, "")
 
 
-def test_bytes_that_are_no_text_can_be_searched(ottla_: Ottla) -> None:
+def test_bytes_that_are_no_text_can_be_searched(ottla_: Run) -> None:
     assert ottla_("consume odd -e --grep '\udcff' --value-format hex") == (0, "ff00\n", "")
 
 
-def test_sizes_instead_of_values_and_packed_numbers(ottla_: Ottla) -> None:
+def test_sizes_instead_of_values_and_packed_numbers(ottla_: Run) -> None:
     found = json.loads(ottla_("consume numbers -n 1 --meta-only")[1])
     assert (found["value_size"], found["key"], "value" in found) == (8, "k0", False)
     assert ottla_("consume numbers -n 1 --value-format 'unpack[ccB]' --key-format 'unpack[cs$]' -K :")[1] == 'k0:{"110\n'
@@ -134,7 +132,7 @@ def test_sizes_instead_of_values_and_packed_numbers(ottla_: Ottla) -> None:
     assert "both end the reading" in ottla_("consume numbers -o 5:8 --until 9")[2]
 
 
-def test_templates_delimiters_and_nulls(ottla_: Ottla) -> None:
+def test_templates_delimiters_and_nulls(ottla_: Run) -> None:
     assert ottla_("consume numbers -n 2 -f '%t %p %o %k %i %h{%k=%v;}\\n'")[1] == (
         "numbers 0 0 k0 1 h=0;null=;\nnumbers 0 1 k1 2 h=1;null=;\n"
     )
@@ -147,7 +145,7 @@ def test_templates_delimiters_and_nulls(ottla_: Ottla) -> None:
     assert ottla_("consume odd -e --value-format base64 -f '%v,'")[1] == ",/wA=,"
 
 
-def test_json_has_all_of_a_record(ottla_: Ottla) -> None:
+def test_json_has_all_of_a_record(ottla_: Run) -> None:
     code, out, _ = ottla_("consume numbers odd -e --json --filter 'offset < 1 or topic == \"odd\"'")
     assert code == 0
     found = sorted((json.loads(line) for line in out.splitlines()), key=lambda each: (each["topic"], each["offset"]))
@@ -162,7 +160,7 @@ def test_json_has_all_of_a_record(ottla_: Ottla) -> None:
     assert json.loads(ottla_("consume numbers -n 1 --json --value-format json")[1])["value"] == {"n": 0}
 
 
-def test_several_topics_patterns_and_partitions(ottla_: Ottla) -> None:
+def test_several_topics_patterns_and_partitions(ottla_: Run) -> None:
     assert sorted(ottla_("consume two empty -e")[1].split()) == list("012345")
     assert ottla_("consume two -e -p 1")[1].split() == list("135")
     assert sorted(ottla_("consume two -e -p 0,1 -o -1")[1].split()) == ["4", "5"]
@@ -171,7 +169,7 @@ def test_several_topics_patterns_and_partitions(ottla_: Ottla) -> None:
     assert (code, out, "No topic matches" in err) == (1, "", True)
 
 
-def test_the_last_value_of_each_key(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_the_last_value_of_each_key(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("consume numbers --group-by-key -f '%k=%o '") == (0, "k2=17 k0=18 k1=19 ", "")
     with ottla.Producer(broker.address) as producer:
         for key, value in ((b"a", b"1"), (b"b", b"2"), (b"a", None), (b"b", b"3")):
@@ -182,7 +180,7 @@ def test_the_last_value_of_each_key(ottla_: Ottla, broker: ottla.Broker) -> None
     assert ottla_("consume table -K = -g last -e")[1] == "a=\nb=3\n"
 
 
-def test_a_group_continues_after_what_was_printed(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_group_continues_after_what_was_printed(ottla_: Run, broker: ottla.Broker) -> None:
     assert numbers(ottla_("consume numbers -g g1 -n 3")[1]) == [0, 1, 2]
     assert numbers(ottla_("consume numbers -g g1 -n 2")[1]) == [3, 4]
     assert numbers(ottla_("consume numbers -g g1 --until 8")[1]) == [5, 6, 7]
@@ -201,7 +199,7 @@ def send_and_abort(producer: ottla.Producer) -> None:
         raise LookupError
 
 
-def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_transactions_are_isolated_and_their_markers_printed(ottla_: Run, broker: ottla.Broker) -> None:
     with ottla.Producer(broker.address, transactional_id="tx") as producer:
         with producer.transaction():
             producer.send("transactions", b"kept")
@@ -300,7 +298,7 @@ def test_transactions_are_isolated_and_their_markers_printed(ottla_: Ottla, brok
         ("numbers -b 127.0.0.1:1", 1, "No connection to 127.0.0.1:1: Connection refused"),
     ],
 )
-def test_a_mistake_is_one_sentence(ottla_: Ottla, line: str, code: int, words: str) -> None:
+def test_a_mistake_is_one_sentence(ottla_: Run, line: str, code: int, words: str) -> None:
     found, _, err = ottla_(f"consume {line} -X default.api.timeout.ms=500")
     assert (found, words in err, err.count("\n"), "Traceback" in err) == (code, True, 1, False), err
     if not {"-f", "-D", "-K", "-Z"} & set(shlex.split(line)):  # they are not for JSON
@@ -308,7 +306,7 @@ def test_a_mistake_is_one_sentence(ottla_: Ottla, line: str, code: int, words: s
         assert json.loads(as_json)["exit_code"] == code
 
 
-def test_what_is_before_a_value_that_cannot_be_decoded_is_printed_and_committed(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_what_is_before_a_value_that_cannot_be_decoded_is_printed_and_committed(ottla_: Run, broker: ottla.Broker) -> None:
     with ottla.Producer(broker.address) as producer:
         for value in (b"1", b"2", b"three", b"4"):
             producer.send("mixed", value)
@@ -319,7 +317,7 @@ def test_what_is_before_a_value_that_cannot_be_decoded_is_printed_and_committed(
     assert (code, out, "cannot be decoded" in err) == (1, "", True)
 
 
-def test_a_topic_that_does_not_exist_is_named(ottla_: Ottla) -> None:
+def test_a_topic_that_does_not_exist_is_named(ottla_: Run) -> None:
     for group in ("", "-g g"):
         code, out, err = ottla_(f"consume nowhere {group} -X default.api.timeout.ms=500")
         assert (code, out, "nowhere" in err, err.count("\n")) == (1, "", True, 1)
@@ -347,7 +345,7 @@ def start(broker: ottla.Broker, line: str, **streams: int) -> subprocess.Popen[b
     return subprocess.Popen(command, env=environment, **given)  # type: ignore[call-overload,no-any-return]  # streams by name
 
 
-def test_an_interrupted_reader_commits_what_it_printed_and_leaves_its_group(broker: ottla.Broker, ottla_: Ottla) -> None:
+def test_an_interrupted_reader_commits_what_it_printed_and_leaves_its_group(broker: ottla.Broker, ottla_: Run) -> None:
     with start(broker, "numbers -g interrupted") as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(20)]
@@ -357,7 +355,7 @@ def test_an_interrupted_reader_commits_what_it_printed_and_leaves_its_group(brok
     assert ottla_("consume numbers -g interrupted -e") == (0, "", "")
 
 
-def test_a_slow_reader_gets_whole_lines_and_the_next_one_continues(broker: ottla.Broker, ottla_: Ottla) -> None:
+def test_a_slow_reader_gets_whole_lines_and_the_next_one_continues(broker: ottla.Broker, ottla_: Run) -> None:
     with ottla.Producer(broker.address) as producer:
         for number in range(4000):
             producer.send("slow", b"%04d" % number + b"x" * 95)
@@ -385,7 +383,7 @@ def test_a_pipe_that_closes_ends_it_without_a_word(broker: ottla.Broker) -> None
     ("line", "count"), [("", 20), ("", 4000), ("--filter 'offset >= 0'", 4000)], ids=["idle", "full", "filtered"]
 )
 def test_records_that_a_closed_pipe_still_held_are_read_again(
-    broker: ottla.Broker, ottla_: Ottla, line: str, count: int, request: pytest.FixtureRequest
+    broker: ottla.Broker, ottla_: Run, line: str, count: int, request: pytest.FixtureRequest
 ) -> None:
     topic = f"held-{request.node.callspec.id}"
     with ottla.Producer(broker.address) as producer:
@@ -438,7 +436,7 @@ class SchemasByHttp(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-def test_values_are_decoded_by_a_schema_registry(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_values_are_decoded_by_a_schema_registry(ottla_: Run, broker: ottla.Broker) -> None:
     with ottla.Producer(broker.address) as producer:
         for number, given in enumerate((b"\1\x0e", b'\2{"a": 1}', b"", b"\3\0", b"\4", b"\5")):
             value = b"\0\0\0\0" + given if given else b"plain"

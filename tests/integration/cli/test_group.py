@@ -23,13 +23,12 @@ import pytest
 
 import ottla
 from ottla.cli.group import seek, transfers
-from ottla.cli.main import main
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.sync_group import SyncGroupRequest
 from tests.support.bad_groups import Questioner
+from tests.support.commands import Run
 from tests.support.waiting import eventually
 
-Ottla = Callable[[str], tuple[int, str, str]]
 TIMES = 1_700_000_000_000
 
 
@@ -43,19 +42,9 @@ def broker() -> Iterator[ottla.Broker]:
         yield broker
 
 
-@pytest.fixture
-def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ottla]:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
-    monkeypatch.setattr("sys.stdin", None)
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    yield run
+@pytest.fixture(autouse=True)
+def no_groups_are_left(broker: ottla.Broker) -> Iterator[None]:
+    yield
     with ottla.Admin(broker.address) as admin:
         for group in admin.list_groups():
             with contextlib.suppress(ottla.BrokerError):  # a group without offsets can go with its last member meanwhile
@@ -100,7 +89,7 @@ def new_member(broker: ottla.Broker) -> Iterator[confluent_kafka.Consumer]:
 
 
 def test_groups_of_both_protocols_are_listed_and_described_with_members_and_lag(
-    ottla_: Ottla, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer
+    ottla_: Run, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer
 ) -> None:
     member.commit({("t", 0): 7, ("t", 1): 10})
     new_member.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 9)], asynchronous=False)
@@ -130,7 +119,7 @@ def test_groups_of_both_protocols_are_listed_and_described_with_members_and_lag(
     assert re.search(r"^\S+ +one +reader +\S+ +- +classic +t:0-1$", text, re.MULTILINE)
 
 
-def test_the_lag_of_a_group_is_by_partition_and_of_all_groups_in_total(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_the_lag_of_a_group_is_by_partition_and_of_all_groups_in_total(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("group lag")[1] == "There are no groups: a consumer with a group id creates one.\n"
     assert ottla_("group list")[1] == "There are no groups: a consumer with a group id creates one.\n"
     commit(broker, "a", 4, 10)
@@ -144,7 +133,7 @@ def test_the_lag_of_a_group_is_by_partition_and_of_all_groups_in_total(ottla_: O
     assert [line.split() for line in text[-2:]] == [["a", "Empty", "0", "2", "6", "6"], ["b", "Empty", "0", "1", "1", "1"]]
 
 
-def test_a_group_of_another_classic_protocol_is_described_with_its_members(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_group_of_another_classic_protocol_is_described_with_its_members(ottla_: Run, broker: ottla.Broker) -> None:
     worker = Questioner(broker.address)
     protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="sessioned", metadata=b"opaque")
     body = JoinGroupRequest(
@@ -170,7 +159,7 @@ def test_a_group_of_another_classic_protocol_is_described_with_its_members(ottla
         worker.close()
 
 
-def test_a_deleted_topic_has_no_lag_and_is_left_out_of_a_seek(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_deleted_topic_has_no_lag_and_is_left_out_of_a_seek(ottla_: Run, broker: ottla.Broker) -> None:
     with ottla.Admin(broker.address) as admin:
         admin.create_topic("gone", 1)
         commit(broker, "a", 4, 4)
@@ -200,7 +189,7 @@ def test_a_deleted_topic_has_no_lag_and_is_left_out_of_a_seek(ottla_: Ottla, bro
     ],
 )
 def test_a_seek_changes_all_offsets_or_those_that_are_named(
-    ottla_: Ottla, broker: ottla.Broker, words: str, after: list[int]
+    ottla_: Run, broker: ottla.Broker, words: str, after: list[int]
 ) -> None:
     commit(broker, "a", 4, 5)
     commit(broker, "b", 8, 9)
@@ -213,13 +202,13 @@ def test_a_seek_changes_all_offsets_or_those_that_are_named(
         assert (row["before"], row["after"], row["lag_after"]) == ([4, 5][index], after[index], 10 - after[index])
 
 
-def test_a_group_that_is_not_there_yet_gets_offsets_of_a_topic(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_group_that_is_not_there_yet_gets_offsets_of_a_topic(ottla_: Run, broker: ottla.Broker) -> None:
     assert [row["before"] for row in rows(ottla_("group seek fresh --to end --topic t --json"))] == [None, None]
     assert committed(broker, "fresh") == [10, 10]
 
 
 def test_a_group_with_members_keeps_its_offsets_and_names_them(
-    ottla_: Ottla, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer, tmp_path: Path
+    ottla_: Run, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer, tmp_path: Path
 ) -> None:
     member.commit({("t", 0): 7})
     (tmp_path / "f").write_text("t,0,1\n")
@@ -234,7 +223,7 @@ def test_a_group_with_members_keeps_its_offsets_and_names_them(
 
 
 def test_a_member_that_joins_after_the_check_stops_the_change_with_a_sentence(
-    ottla_: Ottla, broker: ottla.Broker, member: ottla.Consumer, capsys: pytest.CaptureFixture[str]
+    ottla_: Run, broker: ottla.Broker, member: ottla.Consumer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     member.commit({("t", 0): 7, ("t", 1): 7})
     commit(broker, "a", 4)
@@ -250,7 +239,7 @@ def test_a_member_that_joins_after_the_check_stops_the_change_with_a_sentence(
 
 
 def test_members_are_removed_by_id_instance_or_all(
-    ottla_: Ottla, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer
+    ottla_: Run, broker: ottla.Broker, member: ottla.Consumer, new_member: confluent_kafka.Consumer
 ) -> None:
     before = str(rows(ottla_("group describe g -m --json"))[0]["member"])
     assert [row["partitions"] for row in rows(ottla_("group remove-member g --all --dry-run --json"))] == ["t:0-1"]
@@ -262,7 +251,7 @@ def test_members_are_removed_by_id_instance_or_all(
     assert ottla_("group remove-member a --all") == (0, "Group a has no members.\n", "")
 
 
-def test_offsets_go_to_files_and_back(ottla_: Ottla, broker: ottla.Broker, tmp_path: Path) -> None:
+def test_offsets_go_to_files_and_back(ottla_: Run, broker: ottla.Broker, tmp_path: Path) -> None:
     commit(broker, "a", 4, 5)
     commit(broker, "b", 1, topic="u")
     assert ottla_("group offsets export a") == (0, "t,0,4\nt,1,5\n", "")
@@ -286,7 +275,7 @@ def test_offsets_go_to_files_and_back(ottla_: Ottla, broker: ottla.Broker, tmp_p
 
 
 def test_too_much_standard_input_is_refused_and_not_cut_off(
-    ottla_: Ottla, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
+    ottla_: Run, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     commit(broker, "a", 1)
     monkeypatch.setattr(transfers, "MOST_BYTES", 5)
@@ -296,7 +285,7 @@ def test_too_much_standard_input_is_refused_and_not_cut_off(
     assert committed(broker, "a") == [1]
 
 
-def test_offsets_and_groups_are_deleted_once_confirmed(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_offsets_and_groups_are_deleted_once_confirmed(ottla_: Run, broker: ottla.Broker) -> None:
     commit(broker, "a", 4, 5)
     commit(broker, "a", 0, topic="u")
     for line in ("group delete a", "group offsets delete a --topic u"):
@@ -314,7 +303,7 @@ def test_offsets_and_groups_are_deleted_once_confirmed(ottla_: Ottla, broker: ot
 
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.3"])
-def test_older_releases_have_groups_lag_and_seeks(release: str, ottla_: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_older_releases_have_groups_lag_and_seeks(release: str, ottla_: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     with ottla.Broker(release=release, num_partitions=1) as old:
         with ottla.Producer(old.address, enable_idempotence=False) as producer:
             for _ in range(5):
@@ -338,7 +327,7 @@ def process(broker: ottla.Broker, line: str, output: int) -> subprocess.Popen[by
     )
 
 
-def test_a_watched_lag_follows_in_a_pipe_block_by_block(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_watched_lag_follows_in_a_pipe_block_by_block(ottla_: Run, broker: ottla.Broker) -> None:
     commit(broker, "a", 4, 5)
     with process(broker, "group lag a --json --watch 0.1", subprocess.PIPE) as running:
         assert running.stdout is not None
@@ -366,7 +355,7 @@ def shown(terminal: int, running: subprocess.Popen[bytes], until: Callable[[str]
     return text
 
 
-def test_a_watched_group_is_drawn_in_place_until_ctrl_c(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_watched_group_is_drawn_in_place_until_ctrl_c(ottla_: Run, broker: ottla.Broker) -> None:
     commit(broker, "a", 4, 5)
     terminal, inside = pty.openpty()
     running = process(broker, "group describe a --watch 0.1", inside)
@@ -497,7 +486,7 @@ def test_a_broker_that_dies_ends_a_watch_in_a_pipe_with_one_sentence_and_is_show
     ],
 )
 def test_a_mistake_is_one_sentence_and_changes_nothing(
-    ottla_: Ottla, broker: ottla.Broker, tmp_path: Path, line: str, code: int, sentence: str
+    ottla_: Run, broker: ottla.Broker, tmp_path: Path, line: str, code: int, sentence: str
 ) -> None:
     commit(broker, "a", 4, 5)
     files = {

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import ottla
-from ottla.cli.main import main
 from ottla.client.types import ConsumerGroupMetadata
-
-Ottla = Callable[[str], tuple[int, str, str]]
+from tests.support.commands import Run
 
 
 @pytest.fixture(scope="module")
@@ -22,19 +19,9 @@ def broker() -> Iterator[ottla.Broker]:
         yield broker
 
 
-@pytest.fixture
-def ottla_(broker: ottla.Broker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Ottla]:
-    monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", broker.address)
-    monkeypatch.setattr("sys.stdin", None)
-
-    def run(line: str) -> tuple[int, str, str]:
-        try:
-            code = main(shlex.split(line))
-        except SystemExit as end:
-            code = int(str(end.code))
-        return code, *capsys.readouterr()
-
-    yield run
+@pytest.fixture(autouse=True)
+def no_topics_are_left(broker: ottla.Broker) -> Iterator[None]:
+    yield
     with ottla.Admin(broker.address) as admin:
         for name in admin.list_topics():
             admin.delete_topics(name)
@@ -52,7 +39,7 @@ def fill(broker: ottla.Broker, topic: str, count: int, partition: int = 0) -> No
             )
 
 
-def test_a_list_asks_once_for_the_sizes_of_all_topics(ottla_: Ottla, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_asks_once_for_the_sizes_of_all_topics(ottla_: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ottla_("topic create t u v")[0] == 0
     asked = []
     describe = ottla.Admin.describe_log_dirs
@@ -66,7 +53,7 @@ def test_a_list_asks_once_for_the_sizes_of_all_topics(ottla_: Ottla, monkeypatch
     assert len(asked) == 1
 
 
-def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic list") == (0, "There are no topics: `ottla topic create NAME` creates one.\n", "")
     assert ottla_("topic create t u -p 3 -c retention.ms=9000000000000")[0] == 0
     fill(broker, "t", 10)
@@ -88,7 +75,7 @@ def test_a_topic_is_created_listed_described_altered_and_deleted(ottla_: Ottla, 
     assert ottla_("topic list --names")[1] == "u\n"
 
 
-def test_names_and_patterns_select(ottla_: Ottla) -> None:
+def test_names_and_patterns_select(ottla_: Run) -> None:
     assert ottla_("topic create flights-1 flights-2 planes")[0] == 0
     assert ottla_("topic list 'flights-.*' --names")[1] == "flights-1\nflights-2\n"
     assert ottla_("topic list 'flights' --names")[1] == ""
@@ -98,7 +85,7 @@ def test_names_and_patterns_select(ottla_: Ottla) -> None:
 
 
 def test_what_destroys_asks_first_and_changes_nothing_without_an_answer(
-    ottla_: Ottla, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
+    ottla_: Run, broker: ottla.Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ottla_("topic create t")[0] == 0
     fill(broker, "t", 5)
@@ -126,7 +113,7 @@ def test_what_destroys_asks_first_and_changes_nothing_without_an_answer(
     assert ottla_("topic list --names")[1] == ""
 
 
-def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t")[0] == 0
     fill(broker, "t", 10)
     found = rows(ottla_("topic offsets t --at 1700000000004 --json")[1])
@@ -147,7 +134,7 @@ def test_offsets_are_found_by_time_and_trimmed_by_time(ottla_: Ottla, broker: ot
     assert rows(ottla_("topic trim t --before 10 --yes --json")[1])[0]["deleted"] == 6
 
 
-def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_copy_has_the_same_records(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t -p 3 -c retention.ms=-1 -c message.timestamp.type=CreateTime")[0] == 0
     for partition in (0, 2):
         fill(broker, "t", 100, partition)
@@ -179,7 +166,7 @@ def test_a_copy_has_the_same_records(ottla_: Ottla, broker: ottla.Broker) -> Non
     assert "missing" not in ottla_("topic list --names")[1]
 
 
-def test_a_copy_that_was_killed_continues_and_doubles_nothing(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_copy_that_was_killed_continues_and_doubles_nothing(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t -p 1")[0] == 0
     fill(broker, "t", 10, 0)
     assert ottla_("topic copy t c")[0] == 0
@@ -196,7 +183,7 @@ def test_a_copy_that_was_killed_continues_and_doubles_nothing(ottla_: Ottla, bro
     assert (code, out.count("\n"), "nobody" in out) == (0, 20, False)
 
 
-def test_a_copy_of_a_topic_that_was_created_anew_and_into_foreign_records_is_refused(ottla_: Ottla, broker: ottla.Broker) -> None:
+def test_a_copy_of_a_topic_that_was_created_anew_and_into_foreign_records_is_refused(ottla_: Run, broker: ottla.Broker) -> None:
     assert ottla_("topic create t foreign -p 1")[0] == 0
     for topic in ("t", "foreign"):
         fill(broker, topic, 3, 0)
@@ -210,7 +197,7 @@ def test_a_copy_of_a_topic_that_was_created_anew_and_into_foreign_records_is_ref
     assert rows(ottla_("topic copy t c --json")[1])[0]["records"] == 0
 
 
-def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None:
+def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Run) -> None:
     with ottla.Broker(release="0.10.2", num_partitions=2, log_retention_ms=-1) as old:
         with ottla.Producer(old.address, enable_idempotence=False) as producer:
             producer.send("t", b"v", key=b"k", partition=1, timestamp_ms=1_700_000_000_000)
@@ -291,7 +278,7 @@ def test_a_copy_within_a_cluster_that_has_no_transactions(ottla_: Ottla) -> None
         ("topic create x -c retention.ms=1 --json -p many", 2, '"exit_code": 2'),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str, code: int, sentence: str) -> None:
+def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Run, line: str, code: int, sentence: str) -> None:
     found, out, err = ottla_(line)
     assert (found, out) == (code, "")
     assert sentence in err
@@ -334,7 +321,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(ottla_: Ottla, line: str,
         ("topic copy t u -X acks=7", 2, "acks must be one of all"),
     ],
 )
-def test_a_mistake_leaves_a_topic_as_it_is(ottla_: Ottla, broker: ottla.Broker, line: str, code: int, sentence: str) -> None:
+def test_a_mistake_leaves_a_topic_as_it_is(ottla_: Run, broker: ottla.Broker, line: str, code: int, sentence: str) -> None:
     assert ottla_("topic create t -p 2")[0] == 0
     fill(broker, "t", 3)
     before = ottla_("topic describe t --json")
