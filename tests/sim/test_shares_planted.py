@@ -20,7 +20,7 @@ from tests.support.planted import found
 
 MOST_SEEDS = 150
 STATE_WRITE = SharePartition._state_write
-CHANGE = acknowledge._change
+SUCCESSOR = acknowledge._successor
 ACQUIRE = acquire.acquire
 STATE_BATCHES, LOAD_WINDOW = persistence.state_batches, persistence.load_window
 RELEASE_MEMBER = release.release_member
@@ -30,8 +30,8 @@ def write_past_the_end(part: SharePartition, start: int, complete: int, batches:
     return STATE_WRITE(part, part.end_offset, complete, batches)
 
 
-def release_forever(run: Any, kind: int, limit: int, deadline_ms: int, token: int) -> CellChange:
-    return CHANGE(run, kind, 1_000, deadline_ms, token)
+def release_forever(cell: Any, kind: int, limit: int, deadline_ms: int, token: int) -> Cell:
+    return SUCCESSOR(cell, kind, 1_000, deadline_ms, token)
 
 
 def count_no_delivery(window: Any, limits: Any, asked: AcquireRecords, now_ms: int) -> ShareOutcome:
@@ -53,10 +53,12 @@ def load_earlier(read: StateRead) -> InFlightWindow:
     return LOAD_WINDOW(read._replace(start_offset=max(read.start_offset - 2, 0)))
 
 
-def release_all(window: InFlightWindow, member_id: str, limit: int, token: int) -> list[CellChange]:
+def release_all(
+    window: InFlightWindow, member_id: str, first_offset: int, limit: int, token: int
+) -> tuple[list[CellChange], int | None]:
     held = {run.cell.member_id for run in window.all_runs() if run.cell.state == ACQUIRED}
-    changes = [change for each in held for change in RELEASE_MEMBER(window, each, limit, token)]
-    return sorted(changes, key=lambda change: change.first_offset)
+    changes = [change for each in held for change in RELEASE_MEMBER(window, each, first_offset, limit, token)[0]]
+    return sorted(changes, key=lambda change: change.first_offset), None
 
 
 def persist_the_first(changes: Iterable[CellChange]) -> Any:
@@ -68,7 +70,7 @@ def deliver_aborted(ranges: list[AcquiredRange], aborted: Any) -> Any:
 
 
 MISTAKES: dict[str, tuple[str, object, str, Any]] = {
-    "acknowledges what others hold": ("held by one", acknowledge, "_ownership_fault", lambda run, member_id: None),
+    "acknowledges what others hold": ("held by one", acknowledge, "_ownership_fault", lambda cell, member_id: None),
     "acquires records whose write is under way": (
         "held by one",
         Cell,
@@ -79,7 +81,7 @@ MISTAKES: dict[str, tuple[str, object, str, Any]] = {
     "fences no leader": ("accepted once", machine, "_fence_error", lambda place, state, operation: NONE),
     "confirms what was not stored": ("accepted stays", partition, "client_error", lambda error_code: NONE),
     "persists one batch alone": ("accepted stays", partition, "state_batches", persist_the_first),
-    "releases beyond the limit": ("within the limit", acknowledge, "_change", release_forever),
+    "releases beyond the limit": ("within the limit", acknowledge, "_successor", release_forever),
     "counts one delivery": ("within the limit", partition, "acquire", count_no_delivery),
     "expires nothing": ("locks end", AcquisitionLocks, "due", lambda locks, now_ms, most: []),
     "begins before the stored start": ("start grows", partition, "load_window", load_earlier),

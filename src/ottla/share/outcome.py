@@ -70,9 +70,13 @@ class AcknowledgeRecords(NamedTuple):
 
 
 class ReleaseMember(NamedTuple):
-    """An input: a member's share session has ended, so that its records are released. The delivery counts."""
+    """An input: a member's share session has ended, so that its records from an offset on are released. The delivery counts.
+
+    Only so many runs are examined at once. The outcome has the offset from which the release must continue.
+    """
 
     member_id: str
+    first_offset: int = 0
 
 
 class ExpireLocks(NamedTuple):
@@ -116,7 +120,8 @@ class WindowGrowth(NamedTuple):
 class ShareOutcome(NamedTuple):
     """A decision. With an error code, it changes nothing.
 
-    `wakes`: records may have become acquirable, so that waiting fetches should try again. The other fields are for `apply` alone.
+    `wakes`: records may have become acquirable, so that waiting fetches should try again. `next_offset`: a release must continue
+    there. The other fields are for `apply` alone.
     """
 
     error_code: int = NONE
@@ -124,6 +129,7 @@ class ShareOutcome(NamedTuple):
     acquired: tuple[AcquiredRange, ...] = ()
     write: StateWrite | None = None
     wakes: bool = False
+    next_offset: int | None = None
     changes: Sequence[CellChange] = ()
     growth: WindowGrowth | None = None
     bounds: Sequence[int] = ()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, Final
 
-from ottla.share.acknowledge import acknowledge
+from ottla.share.acknowledge import acknowledge, divide
 from ottla.share.acquire import acquire, in_flight_count
 from ottla.share.cells import ACKNOWLEDGED, ACQUIRED, UNREAD
 from ottla.share.locks import AcquisitionLocks
@@ -129,6 +129,12 @@ class SharePartition:
         self.apply(outcome)
         return outcome
 
+    def divide(self, asked: AcknowledgeRecords, most: int) -> list[AcknowledgeRecords]:
+        """Return acknowledgements in parts of about `most` records or runs, which are decided one after another."""
+        if self.status is ShareStatus.FENCED:
+            return [asked]
+        return [AcknowledgeRecords(asked.member_id, part) for part in divide(self._window, asked.batches, most)]
+
     def decide(self, asked: ShareInput, now_ms: int) -> ShareOutcome:
         """Decide an input. Nothing changes until the outcome is applied."""
         if self.status is ShareStatus.FENCED:
@@ -186,8 +192,10 @@ class SharePartition:
         return ShareOutcome(changes=changes, write=self._write([change for change in changes if change.cell.token]))
 
     def _decide_release(self, asked: ReleaseMember, now_ms: int) -> ShareOutcome:
-        changes = release_member(self._window, asked.member_id, self.limits.delivery_count_limit, self._last_token + 1)
-        return ShareOutcome(changes=changes, write=self._write(changes))
+        changes, next_offset = release_member(
+            self._window, asked.member_id, asked.first_offset, self.limits.delivery_count_limit, self._last_token + 1
+        )
+        return ShareOutcome(changes=changes, write=self._write(changes), next_offset=next_offset)
 
     def _decide_expiry(self, asked: ExpireLocks, now_ms: int) -> ShareOutcome:
         due = self._locks.due(now_ms, MOST_EXPIRED)

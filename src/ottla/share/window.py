@@ -71,6 +71,22 @@ class InFlightWindow:
         """Yield all runs of the window."""
         return self.runs(self.start_offset, self.end_offset) if self else iter(())
 
+    def count_runs(self, first_offset: int, last_offset: int) -> int:
+        """Return the number of runs between two offsets, at least 1, with gaps between in-flight batches."""
+        return max(bisect_right(self._firsts, last_offset) - bisect_right(self._firsts, first_offset) + 1, 1)
+
+    def end_of_runs(self, first_offset: int, last_offset: int, most: int) -> int:
+        """Return the last offset of so many runs from an offset on, with gaps, but none after `last_offset`."""
+        after = bisect_right(self._firsts, first_offset) + most - 1
+        return min(self._firsts[after] - 1, last_offset) if after < len(self._firsts) else last_offset
+
+    def next_present(self, offset: int, last_offset: int) -> int:
+        """Return the first offset with a cell that is not before this offset, but none after `last_offset`."""
+        at = bisect_right(self._firsts, offset) - 1
+        if at >= 0 and self._cells[at] is not None:
+            return offset
+        return min(max(self._first_of(at + 1), offset), last_offset)
+
     def batch_of(self, offset: int) -> tuple[int, int]:
         """Return the bounds of the in-flight batch that contains the offset."""
         after = bisect_right(self._bounds, offset)

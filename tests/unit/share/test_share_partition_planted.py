@@ -37,11 +37,12 @@ def load_batches_alone(read: StateRead) -> InFlightWindow:
     return window
 
 
-def count_nothing(window: InFlightWindow, member_id: str, limit: int, token: int) -> list[CellChange]:
-    return [
-        change._replace(cell=change.cell._replace(delivery_count=change.cell.delivery_count - 1))
-        for change in RELEASE_MEMBER(window, member_id, limit, token)
-    ]
+def count_nothing(
+    window: InFlightWindow, member_id: str, first_offset: int, limit: int, token: int
+) -> tuple[list[CellChange], int | None]:
+    changes, next_offset = RELEASE_MEMBER(window, member_id, first_offset, limit, token)
+    fewer = [change._replace(cell=change.cell._replace(delivery_count=change.cell.delivery_count - 1)) for change in changes]
+    return fewer, next_offset
 
 
 def restore_expired(window: InFlightWindow, ranges: Sequence[Any], token: int, limit: int, now_ms: int) -> Iterable[CellChange]:
@@ -52,8 +53,8 @@ def abort_nothing(ranges: Sequence[AcquiredRange], aborted: Sequence[tuple[int, 
     return [(each, False) for each in ranges]
 
 
-def release_forever(run: Any, kind: int, limit: int, deadline_ms: int, token: int) -> CellChange:
-    return CHANGE(run, kind, 1_000, deadline_ms, token)
+def release_forever(cell: Any, kind: int, limit: int, deadline_ms: int, token: int) -> Cell:
+    return SUCCESSOR(cell, kind, 1_000, deadline_ms, token)
 
 
 def fill_the_window(window: Any, limits: Any, asked: Any) -> tuple[int, int]:
@@ -62,12 +63,12 @@ def fill_the_window(window: Any, limits: Any, asked: Any) -> tuple[int, int]:
 
 RELEASE_MEMBER = release.release_member
 ROLL_BACK = persistence.roll_back
-CHANGE = acknowledge._change
+SUCCESSOR = acknowledge._successor
 
 MISTAKES: dict[str, tuple[object, str, Any]] = {
-    "acknowledges what others hold": (acknowledge, "_ownership_fault", lambda run, member_id: None),
+    "acknowledges what others hold": (acknowledge, "_ownership_fault", lambda cell, member_id: None),
     "takes a rejection for a release": (acknowledge, "_STATES", {0: ARCHIVED, 1: 2, 2: AVAILABLE, 3: AVAILABLE}),
-    "releases beyond the limit": (acknowledge, "_change", release_forever),
+    "releases beyond the limit": (acknowledge, "_successor", release_forever),
     "accepts one record twice in a request": (acknowledge, "_claim", lambda claimed, first, last: True),
     "expires beyond the limit": (release, "abandon", lambda cell, limit: Cell(AVAILABLE, cell.delivery_count)),
     "expires nothing": (AcquisitionLocks, "due", lambda locks, now_ms, most: []),

@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from ottla.broker.handlers.share_fetch_reading import ShareContext
 from ottla.broker.serving.parts import Budget
-from ottla.broker.share.acknowledgements import AcknowledgementBatch, RecordAcknowledgements
+from ottla.broker.share.acknowledgements import DECIDED_AT_ONCE, AcknowledgementBatch, RecordAcknowledgements
 from ottla.cluster.features import OFF, SHARE_VERSION
 from ottla.ports import Now, Steps
 from ottla.share.sessions import PlaceKey, ShareSession
@@ -21,8 +21,6 @@ MOST_ITEMS: Final = 100_000
 """Topics, partitions, ranges of offsets and acknowledge types in one request."""
 MOST_BYTES: Final = 1 << 20
 """Upper limit of a request, in bytes."""
-DECIDED_AT_ONCE: Final = 500
-"""Ranges and acknowledge types between two pauses."""
 NO_GROUP_ID: Final = "Invalid group id in the request."
 NO_MEMBER_ID: Final = "Invalid member id in the request."
 
@@ -72,7 +70,7 @@ def acknowledge(
     """Decide the acknowledgements of all partitions, with pauses if there are many, and store them."""
     budget = Budget(DECIDED_AT_ONCE)
     for (topic_id, index), batches in named.items():
-        acknowledgements.add(topic_id, index, batches, now)
+        yield from acknowledgements.add(topic_id, index, batches, now)
         yield from budget.spend(sum(len(batch.acknowledge_types) + 1 for batch in batches) + 1)
     acknowledgements.store()
 

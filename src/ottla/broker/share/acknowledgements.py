@@ -12,9 +12,10 @@ from typing import Final, Protocol
 
 from ottla.broker.serving.purgatory import DelayedReply
 from ottla.broker.serving.request import Ready
-from ottla.broker.share.share_partitions import PendingWrite, SharePartitions
-from ottla.ports import Now
-from ottla.share.acknowledge import REJECT, RENEW, check_acknowledgements
+from ottla.broker.share.led_share_partition import LedSharePartition
+from ottla.broker.share.share_partitions import Answered, PendingWrite, SharePartitions
+from ottla.ports import Now, Steps
+from ottla.share.acknowledge import REJECT, RENEW, AcknowledgementRange, check_acknowledgements
 from ottla.share.outcome import AcknowledgeRecords
 from ottla.share.sessions import PlaceKey
 from ottla.wire.errors import (
@@ -26,6 +27,8 @@ from ottla.wire.errors import (
 )
 
 RENEW_FROM: Final = 2
+DECIDED_AT_ONCE: Final = 250
+"""Ranges, acknowledge types and runs of records between two pauses: about a millisecond of work."""
 NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
 
 AcknowledgeResult = tuple[int, str | None]
@@ -51,6 +54,25 @@ class AcknowledgingMember:
         self.readable = readable
         self.highest_type = RENEW if version >= RENEW_FROM else REJECT
         self.is_renewal = is_renewal and version >= RENEW_FROM
+
+
+class PartialAnswers:
+    """The answers to the parts of one partition's acknowledgements. `done` gets the first error, or NONE, after the last answer."""
+
+    __slots__ = ("_done", "_missing", "_result")
+
+    def __init__(self, missing: int, done: Answered) -> None:
+        self._missing = missing
+        self._done = done
+        self._result: AcknowledgeResult = (NONE, None)
+
+    def add(self, error_code: int, message: str | None) -> None:
+        """Record the answer to one part."""
+        if not self._result[0]:
+            self._result = error_code, message
+        self._missing -= 1
+        if not self._missing:
+            self._done(*self._result)
 
 
 class RecordAcknowledgements:
@@ -84,11 +106,11 @@ class RecordAcknowledgements:
         self._missing = 0
         self._completed: Callable[[], None] | None = None
 
-    def add(self, topic_id: bytes, index: int, batches: Sequence[AcknowledgementBatch], now: Now) -> None:
-        """Decide the acknowledgements of one partition. What the share coordinator must store waits for `store`."""
+    def add(self, topic_id: bytes, index: int, batches: Sequence[AcknowledgementBatch], now: Now) -> Steps[None]:
+        """Decide the acknowledgements of one partition, with pauses. What the share coordinator must store waits for `store`."""
         member, key = self._member, (topic_id, index)
         asked = [(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
-        refused = self._refusal(topic_id, index, asked)
+        refused = yield from self._refusal(topic_id, index, asked)
         if refused is not None:
             self._record(key, *refused)
             return
@@ -103,11 +125,31 @@ class RecordAcknowledgements:
         if led is None or error_code:
             self._record(key, error_code, None)
             return
+        parts = led.machine.divide(AcknowledgeRecords(member.member_id, asked), DECIDED_AT_ONCE)
+        if len(parts) > 1:
+            refused = yield from self._check_slowly(led, parts, now)
+            if refused is not None:
+                self._record(key, *refused)
+                return
         self._missing += 1
-        answered = partial(self._on_answer, key)
-        owed = self._rooms.acknowledge(led, AcknowledgeRecords(member.member_id, asked), answered, now)
-        if owed is not None:
-            self._owed.append(owed)
+        answered = PartialAnswers(len(parts), partial(self._on_answer, key))
+        for part in parts:
+            owed = self._rooms.acknowledge(led, part, answered.add, now)
+            if owed is not None:
+                self._owed.append(owed)
+            if len(parts) > 1:
+                yield None
+
+    def _check_slowly(
+        self, led: LedSharePartition, parts: Sequence[AcknowledgeRecords], now: Now
+    ) -> Steps[AcknowledgeResult | None]:
+        """Return why one of several parts is refused, before any of them is applied."""
+        for part in parts:
+            outcome = led.machine.decide(part, now.mono_ms)
+            if outcome.error_code:
+                return outcome.error_code, outcome.error_message
+            yield None
+        return None
 
     def store(self) -> None:
         """Write all changed states."""
@@ -132,14 +174,20 @@ class RecordAcknowledgements:
         self._completed = delayed.count_down
         return delayed
 
-    def _refusal(self, topic_id: bytes, index: int, asked: Sequence[tuple[int, int, Sequence[int]]]) -> AcknowledgeResult | None:
+    def _refusal(self, topic_id: bytes, index: int, asked: Sequence[AcknowledgementRange]) -> Steps[AcknowledgeResult | None]:
         """Return why the acknowledgements of a partition are refused before their records are looked at, in Kafka's order."""
         member, name = self._member, self._name_of(topic_id)
         if name is None:
             return UNKNOWN_TOPIC_ID, None
-        error_code = check_acknowledgements(asked, max_type=member.highest_type, is_renew=member.is_renewal)
-        if error_code:
-            return error_code, None
+        previous = -1
+        for at in range(0, len(asked), DECIDED_AT_ONCE):
+            some = asked[at : at + DECIDED_AT_ONCE]
+            error_code = check_acknowledgements(some, previous, max_type=member.highest_type, is_renew=member.is_renewal)
+            if error_code:
+                return error_code, None
+            previous = some[-1][1]
+            if at:
+                yield None
         if not member.readable[name]:
             return TOPIC_AUTHORIZATION_FAILED, None
         if not self._rooms.has_partition(name, index):
