@@ -93,7 +93,7 @@ def acknowledge(
 
 
 def divide(window: InFlightWindow, batches: Sequence[AcknowledgementRange], most: int) -> list[list[AcknowledgementRange]]:
-    """Return ranges in parts of about `most` types and runs. No range is cut at an offset without a record, which would be a fault."""
+    """Return ranges in parts of about `most` types and runs. No range is cut at an offset without a record: that is a fault."""
     parts: list[list[AcknowledgementRange]] = [[]]
     room = most
     for first, last, types in batches:
