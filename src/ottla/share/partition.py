@@ -90,8 +90,9 @@ class SharePartition:
     @property
     def next_fetch_offset(self) -> int:
         """Return the offset from which the next fetch reads: the first available record, or the end."""
-        found = self._window.first_acquirable() if self._window else self._window.end_offset
-        return self._window.end_offset + 1 if found is None else found
+        window = self._window
+        found = window.first_acquirable() if window else window.end_offset
+        return window.end_offset + 1 if found is None else found
 
     @property
     def can_acquire(self) -> bool:

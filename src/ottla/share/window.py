@@ -106,13 +106,24 @@ class InFlightWindow:
 
     def first_acquirable(self) -> int | None:
         """Return the first offset that can be acquired; None if there is none."""
+        if self._searched_from > self.end_offset:
+            return None
         found = self.acquirable_from(max(self._searched_from, self.start_offset), self.end_offset)
         self._searched_from = self.end_offset + 1 if found is None else found
         return found
 
     def acquirable_from(self, first_offset: int, last_offset: int) -> int | None:
         """Return the first offset between two offsets that can be acquired; None if there is none."""
-        return next((run.first_offset for run in self.runs(first_offset, last_offset) if run.cell.is_acquirable), None)
+        if first_offset > last_offset or first_offset > self.end_offset:
+            return None
+        firsts, cells, count = self._firsts, self._cells, len(self._firsts)
+        at = max(bisect_right(firsts, first_offset) - 1, 0)
+        while at < count and firsts[at] <= last_offset:
+            cell = cells[at]
+            if cell is not None and cell.is_acquirable:
+                return max(firsts[at], first_offset)
+            at += 1
+        return None
 
     def extend(self, first_offset: int, last_offset: int, cell: Cell) -> None:
         """Append a range of records as one in-flight batch. Offsets between the end of the window and the range have no records."""
@@ -160,7 +171,8 @@ class InFlightWindow:
         old = cells[at]
         was_complete = old is not None and old.state >= ACKNOWLEDGED
         cells[at] = cell
-        self.complete_count += (last - first + 1) * ((cell.state >= ACKNOWLEDGED) - was_complete)
+        if was_complete is not (cell.state >= ACKNOWLEDGED):
+            self.complete_count += first - last - 1 if was_complete else last + 1 - first
         if cell.is_acquirable and first < self._searched_from:
             self._searched_from = first
         return True
@@ -181,9 +193,7 @@ class InFlightWindow:
         if not self or offset > self.end_offset:
             self._clear(offset)
             return
-        self.complete_count -= sum(
-            last - first + 1 for first, last, cell in self.runs(self.start_offset, offset - 1) if cell.state >= ACKNOWLEDGED
-        )
+        self._forget_complete(offset)
         at = bisect_right(self._firsts, offset) - 1
         if at >= 0:
             del self._firsts[:at], self._cells[:at]
@@ -192,6 +202,16 @@ class InFlightWindow:
                 del self._firsts[:1], self._cells[:1]
             del self._bounds[: max(bisect_right(self._bounds, self._firsts[0]) - 1, 0)]
         self.start_offset = offset
+
+    def _forget_complete(self, offset: int) -> None:
+        """Stop counting the complete records before an offset."""
+        firsts = self._firsts
+        for at, cell in enumerate(self._cells):
+            first = firsts[at]
+            if first >= offset:
+                return
+            if cell is not None and cell.state >= ACKNOWLEDGED:
+                self.complete_count -= min(self._first_of(at + 1), offset) - first
 
     def _clear(self, offset: int) -> None:
         del self._firsts[:], self._cells[:], self._bounds[:]

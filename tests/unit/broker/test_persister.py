@@ -48,13 +48,10 @@ class PlayedCoordinators:
         self.nodes: dict[str, int] = {}
         self.persister = SharePersister(self, self.scheduler, self, 1)  # type: ignore[arg-type]  # it stands for both
 
-    def node_of(self, key: str) -> int:
-        return self.nodes.get(key[0], int(key[0]))
+    def place_of(self, key: str) -> tuple[int, int]:
+        return (0, self.nodes.get(key[0], int(key[0]))) if self.count else (-1, -1)
 
-    def index_of(self, key: str) -> int:
-        return 0
-
-    def submit(self, key: str, body: StateRequest, answer: Answer, now: Now) -> None:
+    def submit(self, index: int, body: StateRequest, answer: Answer, now: Now) -> None:
         self.here.append((body, answer))
 
     def ensure(self) -> Steps[int]:
@@ -207,6 +204,13 @@ def test_it_gives_up_in_time(played: PlayedCoordinators) -> None:
     assert PATIENCE_MS - 2_000 <= played.clock.now().mono_ms - began_ms <= PATIENCE_MS
     assert 10 <= tries <= 30
     assert not played.persister._queues
+
+
+def test_the_end_of_a_bundle_sends_writes_and_leaves_no_timer(played: PlayedCoordinators) -> None:
+    played.write(0, 0)
+    played.persister.flush(played.clock.now())
+    assert len(played.here) == 1
+    assert played.scheduler.next_ms() is None
 
 
 def test_without_a_leader_there_is_no_coordinator(played: PlayedCoordinators) -> None:

@@ -18,6 +18,7 @@ from ottla.broker.partitions.partition import Partition
 from ottla.broker.scheduler import Scheduler
 from ottla.broker.serving.parts import by_weight
 from ottla.broker.settings import SettingsInForce
+from ottla.cluster.image import NO_LEADER
 from ottla.cluster.names import SHARE_STATE_TOPIC
 from ottla.coord.coordinator_partitions import partition_of
 from ottla.coord.runtime.shard import Shard
@@ -77,9 +78,16 @@ class ShareStateShards(Coordinators["ShareStateMachine"]):
         count = self.count
         return partition_of(key, count) if count else -1
 
-    def submit(self, key: str, body: StateRequest, answer: Callable[[Sequence[StateResult]], None], now: Now) -> None:
-        """Pass a request to the coordinator of a key, and call `answer` with its results, which can come at once."""
-        index = self.index_of(key)
+    def place_of(self, key: str) -> tuple[int, int]:
+        """Return the partition of the topic that coordinates a share partition, and its leader; -1 for what there is not."""
+        topic = self._image.topics.get(SHARE_STATE_TOPIC)
+        if topic is None:
+            return -1, NO_LEADER
+        index = partition_of(key, len(topic.partitions))
+        return index, topic.partitions[index].leader
+
+    def submit(self, index: int, body: StateRequest, answer: Callable[[Sequence[StateResult]], None], now: Now) -> None:
+        """Pass a request to the coordinator on a partition, and call `answer` with its results, which can come at once."""
         shard = None if index < 0 else self._find(index)
         if shard is None:
             error_code = self._absence(index)
@@ -336,36 +344,39 @@ class SharePersister:
         for at, place in enumerate(places):
             key = SharePartitionKey(group_id, place.topic_id, place.partition)
             question = StateQuestion(operation, key, place, until_ms, partial(call.finish, at))
-            queue = self._queues.setdefault(key, deque())
-            queue.append(question)
-            if len(queue) == 1:
-                self.ready.append(question)
-        self._wake()
+            queue = self._queues.get(key)
+            if queue is None:
+                self._queues[key] = deque((question,))
+                self._make_ready(question, now_ms)
+            else:
+                queue.append(question)
 
-    def _wake(self) -> None:
-        """Call `flush` soon, if the end of the present bundle does not."""
-        self._scheduler.at(self, self._scheduler.now().mono_ms, self.flush)
+    def _make_ready(self, question: StateQuestion, now_ms: int) -> None:
+        """Send a question in the next `flush`, which is called soon if the end of the present bundle does not call it."""
+        if not self.ready:
+            self._scheduler.at(self, now_ms, self.flush)
+        self.ready.append(question)
 
     def flush(self, now: Now) -> None:
         """Send what is ready, in one request for each coordinator, operation and group. Much is sent in several steps."""
+        self._scheduler.cancel(self)  # otherwise a timer would wake the broker for nothing
         here: dict[tuple[int, StateOperation, str], list[StateQuestion]] = {}
         elsewhere: set[OtherBroker] = set()
         for question in self._next_ready():
-            node_id = self._coordinators.node_of(question.text) if self._coordinators.count else None
-            if node_id is None:
+            index, node_id = self._coordinators.place_of(question.text)
+            if index < 0:
                 self._without_topic.append(question)
             elif node_id == self._node_id:
-                place = self._coordinators.index_of(question.text), question.operation, question.key.group_id
-                here.setdefault(place, []).append(question)
+                here.setdefault((index, question.operation, question.key.group_id), []).append(question)
             elif node_id < 0:
                 self._finish(question, _error_result(COORDINATOR_NOT_AVAILABLE))
             else:
                 other = node_id, question.operation, question.key.group_id
                 self._waiting.setdefault(other, []).append(question)
                 elsewhere.add(other)
-        for (_, operation, group_id), some in here.items():
+        for (index, operation, group_id), some in here.items():
             body = StateRequest(operation, group_id, [question.place for question in some])
-            self._coordinators.submit(some[0].text, body, partial(self._finish_all, some), now)
+            self._coordinators.submit(index, body, partial(self._finish_all, some), now)
         for other in elsewhere:
             if other not in self._under_way:
                 self._send(other)
@@ -397,8 +408,7 @@ class SharePersister:
             if error_code:
                 self._finish(question, _error_result(error_code))
             else:
-                self.ready.append(question)
-        self._wake()
+                self._make_ready(question, self._scheduler.now().mono_ms)
 
     def _send(self, other: OtherBroker) -> None:
         """Send waiting questions of one operation and group to another broker."""
@@ -429,29 +439,27 @@ class SharePersister:
 
     def _finish(self, question: StateQuestion, result: StateResult) -> None:
         """Report the result of a question, and begin the next one of its share partition; or repeat the question later."""
-        now_ms = self._scheduler.now().mono_ms
-        if result.error_code in RETRIABLE and now_ms + question.pause_ms < question.until_ms:
-            self._scheduler.at(question, now_ms + question.pause_ms, partial(self._repeat, question))
-            question.pause_ms = min(2 * question.pause_ms, LONGEST_PAUSE_MS)
-            return
+        if result.error_code in RETRIABLE:
+            now_ms = self._scheduler.now().mono_ms
+            if now_ms + question.pause_ms < question.until_ms:
+                self._scheduler.at(question, now_ms + question.pause_ms, partial(self._repeat, question))
+                question.pause_ms = min(2 * question.pause_ms, LONGEST_PAUSE_MS)
+                return
         if question.later and not result.error_code:
             question.place = question.later.pop(0)
-            self.ready.append(question)
-            self._wake()
+            self._make_ready(question, self._scheduler.now().mono_ms)
             return
         queue = self._queues[question.key]
         queue.popleft()
         if queue:
-            self.ready.append(queue[0])
-            self._wake()
+            self._make_ready(queue[0], self._scheduler.now().mono_ms)
         else:
             del self._queues[question.key]
         for finish in question.finishes:
             finish(result)
 
     def _repeat(self, question: StateQuestion, now: Now) -> None:
-        self.ready.append(question)
-        self._wake()
+        self._make_ready(question, now.mono_ms)
 
 
 def _error_result(error_code: int) -> StateResult:

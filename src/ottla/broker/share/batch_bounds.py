@@ -59,8 +59,8 @@ class BatchBounds:
                     return
             if not at:
                 raise _damage_at(found, position)
-            if at <= chunk_bytes:  # batches are small, so a larger chunk has more of them
-                chunk_bytes = min(LARGEST_CHUNK_BYTES, 4 * chunk_bytes)
+            # A larger chunk has more batches if they are small; of large ones only the headers are read.
+            chunk_bytes = min(LARGEST_CHUNK_BYTES, 4 * chunk_bytes) if at <= chunk_bytes else HEADER_BYTES
             position += at
 
     def after(self, last_offset: int) -> tuple[int, int] | None:

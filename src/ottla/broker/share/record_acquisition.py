@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from ottla.broker.partitions.partition import Partition
 from ottla.broker.share.batch_bounds import BatchBounds, Span
+from ottla.broker.share.group_configs import ShareGroupConfig
 from ottla.broker.share.led_share_partition import LedSharePartition
 from ottla.broker.share.share_partitions import SharePartitions
 from ottla.log.errors import Damaged
@@ -41,9 +42,9 @@ UNCHECKED: Final = Acquired(None, ())  # type: ignore[arg-type]  # it is never s
 
 def available_bytes(shares: SharePartitions, led: LedSharePartition, most: int, now: Now) -> int:
     """Return up to how many of `most` bytes a member can fetch from a share partition; 0 also if they cannot be read."""
-    shares.prepare(led, now)
+    config = shares.prepare(led, now)
     try:
-        found = _find(led, readable_end(shares, led), most, min_one_batch=True)
+        found = _find(led, led.machine.next_fetch_offset, _readable_end(led, config), most, min_one_batch=True)
     except StorageFailed:
         return most  # the fetch then returns the error
     return 0 if found is None else found.size
@@ -53,20 +54,20 @@ def acquire(
     shares: SharePartitions, led: LedSharePartition, member_id: str, limits: AcquireLimits, now: Now
 ) -> Acquired | int | None:
     """Acquire records for a member. Return an error code if the log cannot be read, and None if nothing can be acquired."""
-    shares.prepare(led, now)
+    config = shares.prepare(led, now)
     machine = led.machine
-    end = readable_end(shares, led)
+    end = _readable_end(led, config)
     for _ in range(MOST_TRIES):
+        offset = machine.next_fetch_offset
         try:
-            found = _find(led, end, limits.max_bytes, min_one_batch=limits.min_one_batch)
+            found = _find(led, offset, end, limits.max_bytes, min_one_batch=limits.min_one_batch)
             if found is None:
                 return None
             if not found.size:
                 return UNCHECKED
-            offset = machine.next_fetch_offset
             bounds = BatchBounds(found)
             bounds.read(max(offset, machine.end_offset + 1 if offset <= machine.end_offset else offset) + limits.max_records)
-            has_aborted = bounds.transactional and shares.config(led.key[0]).reads_committed
+            has_aborted = bounds.transactional and config.reads_committed
             aborted = _find_aborted(led.partition, bounds, offset) if has_aborted else ()
         except StorageFailed as failure:
             led.partition.traffic.failed_fetches += 1
@@ -85,17 +86,15 @@ def acquire(
     return None
 
 
-def readable_end(shares: SharePartitions, led: LedSharePartition) -> int:
+def _readable_end(led: LedSharePartition, config: ShareGroupConfig) -> int:
     """Return the offset after the last record that the group may read."""
     partition = led.partition
-    return partition.last_stable_offset if shares.config(led.key[0]).reads_committed else partition.high_watermark
+    return partition.last_stable_offset if config.reads_committed else partition.high_watermark
 
 
-def _find(led: LedSharePartition, end: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice | None:
-    """Return the batches from the next fetch offset on. Raises `StorageFailed`."""
-    machine = led.machine
-    offset = machine.next_fetch_offset
-    if offset >= end or not machine.can_acquire:
+def _find(led: LedSharePartition, offset: int, end: int, max_bytes: int, *, min_one_batch: bool) -> FileSlice | None:
+    """Return the batches from the next fetch offset, `offset`, to `end`. Raises `StorageFailed`."""
+    if offset >= end or not led.machine.can_acquire:
         return None
     return led.partition.log.read(offset, max_bytes, until_offset=end, min_one_batch=min_one_batch)
 

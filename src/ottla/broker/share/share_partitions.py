@@ -238,15 +238,16 @@ class SharePartitions:
 
     # Records
 
-    def prepare(self, led: LedSharePartition, now: Now) -> None:
-        """Apply changed settings, and the start of the log, before records are acquired."""
-        limits = self._configs.of(led.key[0]).limits
-        machine = led.machine
+    def prepare(self, led: LedSharePartition, now: Now) -> ShareGroupConfig:
+        """Apply changed settings, and the start of the log, before records are acquired. Return the group's settings."""
+        config = self._configs.of(led.key[0])
+        machine, limits = led.machine, config.limits
         if machine.limits is not limits:
             machine.limits = limits
         log_start_offset = led.partition.log.log_start_offset
         if machine.start_offset < log_start_offset:
             self._store_own(led, self._submit(led, MoveLogStart(log_start_offset), now))
+        return config
 
     def acquire(self, led: LedSharePartition, asked: AcquireRecords, now: Now) -> Sequence[AcquiredRange]:
         """Acquire records for a member, and return their ranges: none while records of its earlier session are being released."""

@@ -6,6 +6,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ottla.coord.share_state.batches import StateBatch
@@ -26,6 +27,7 @@ class SharePartitionKey(NamedTuple):
     topic_id: bytes
     partition: int
 
+    @lru_cache(1_000)  # noqa: B019  # keys are values, and few are kept
     def coordinator_key(self) -> str:
         """Return the key that determines the coordinator: group id, topic id in base64, and partition, joined by colons."""
         return f"{self.group_id}:{urlsafe_b64encode(self.topic_id).decode().rstrip('=')}:{self.partition}"

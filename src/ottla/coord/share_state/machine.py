@@ -7,7 +7,7 @@ shard's owner executes its orders.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from sys import getsizeof
 from typing import Final
@@ -56,6 +56,8 @@ BATCHES_LIKE_ONE: Final = 50
 PAUSE_MS: Final = 2
 """The pause between two background steps in milliseconds, in which other work runs."""
 
+STORED: Final = StateResult()
+"""The result of a write."""
 NEGATIVE_PARTITION: Final = "The partition id cannot be a negative number."
 NOT_INITIALIZED: Final = "{} operation on uninitialized share partition not allowed."
 TOO_MANY: Final = "A write may have {} state batches: divide it."
@@ -235,9 +237,8 @@ class ShareStateMachine:
         return result, self._change(key, state, place.leader_epoch, state.start_offset, state.delivery_complete_count, (), now)
 
     def _write(self, key: SharePartitionKey, place: WriteState, state: ShareState, now: Now) -> Decision:
-        batches = tuple((first, last, delivery, count) for first, last, delivery, count in place.batches)
         start, complete = place.start_offset, place.delivery_complete_count
-        return StateResult(), self._change(key, state, state.leader_epoch, start, complete, batches, now)
+        return STORED, self._change(key, state, state.leader_epoch, start, complete, place.batches, now)
 
     def _change(
         self,
@@ -246,7 +247,7 @@ class ShareStateMachine:
         leader_epoch: int,
         start_offset: int,
         delivery_complete_count: int,
-        batches: tuple[StateBatch, ...],
+        batches: Sequence[StateBatch],
         now: Now,
     ) -> StateRecord:
         """Return the record of a change: an update, or a snapshot after the most updates that a snapshot may have."""
@@ -369,6 +370,8 @@ def _apply_to_draft(state: ShareState | None, record: StateRecord) -> ShareState
 def _number(records: list[StateRecord]) -> tuple[StateRecord, ...]:
     """Return records with their places in their batch, counted from its end."""
     most = len(records)
+    if most == 1:
+        return (records[0],)
     return tuple(
         record if isinstance(record, ShareUpdate) or at == most - 1 else record._replace(offset=LAST - (most - 1 - at))
         for at, record in enumerate(records)

@@ -6,6 +6,7 @@ A key begins with its type (0: a snapshot, 1: an update), a value with its versi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from struct import Struct
 from typing import Final, NamedTuple
@@ -15,7 +16,7 @@ from ottla.coord.runtime.record_reader import RecordReader, RecordRows, Unreadab
 from ottla.coord.share_state.batches import StateBatch
 from ottla.coord.share_state.inputs import SharePartitionKey
 from ottla.wire import Malformed, decode, encode
-from ottla.wire.data.share_group_state import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateKey, ShareUpdateValue
+from ottla.wire.data.share_group_state import ShareSnapshotKey, ShareSnapshotValue, ShareUpdateValue
 
 SNAPSHOT, UPDATE = 0, 1
 VERSION: Final = 0
@@ -38,6 +39,8 @@ _BATCHES: Final = Struct(">" + "qqbhx" * MOST_JOINED)
 _COMPLETE_TAG: Final = Struct(">BBBi")
 """The tags of a value with a delivery complete count: number of tags, tag, size, count."""
 NO_TAGS, ONE_TAG = b"\0", b"\1\0\4"
+MOST_KEYS: Final = 1_000
+"""The most share partitions whose stored key is cached."""
 _SNAPSHOT_PREFIX: Final = _SHORT.pack(SNAPSHOT)
 _UPDATE_PREFIX: Final = _SHORT.pack(UPDATE)
 _VERSION_PREFIX: Final = _SHORT.pack(VERSION)
@@ -81,12 +84,16 @@ StateRecord = ShareSnapshot | ShareUpdate | Tombstone
 
 def encode_record(record: StateRecord) -> KeyAndValue:
     """Return a record's stored key and value; the value of a tombstone is None. Raises `Unencodable`."""
-    group_id, topic_id, partition = record.key
     if isinstance(record, ShareUpdate):
-        update_key = ShareUpdateKey(group_id=group_id, topic_id=topic_id, partition=partition)
-        return _SHORT.pack(UPDATE) + encode(update_key, VERSION), _pack_update(record)
-    key = _SNAPSHOT_PREFIX + encode(ShareSnapshotKey(group_id=group_id, topic_id=topic_id, partition=partition), VERSION)
-    return key, None if isinstance(record, Tombstone) else _pack_snapshot(record)
+        return _UPDATE_PREFIX + _encode_key(record.key), _pack_update(record)
+    return _SNAPSHOT_PREFIX + _encode_key(record.key), None if isinstance(record, Tombstone) else _pack_snapshot(record)
+
+
+@lru_cache(MOST_KEYS)
+def _encode_key(key: SharePartitionKey) -> bytes:
+    """Return a stored key without its type. Snapshots and updates have the same fields."""
+    group_id, topic_id, partition = key
+    return encode(ShareSnapshotKey(group_id=group_id, topic_id=topic_id, partition=partition), VERSION)
 
 
 def _pack_update(record: ShareUpdate) -> bytes:
