@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.cli.command.web_options import server_of
-from ottla.errors import SettingError
+from ottla.errors import KafkaError, SettingError
+from ottla.net.server.exception_boundary import BrokerFailed
 
 if TYPE_CHECKING:
     from ottla.cli.schema_registry import RegistryCompanion
+    from ottla.net.server.in_flight_source import InFlightSource
     from ottla.net.startup.start import Running
+    from ottla.share.in_flight_rows import GroupInFlight, InFlightQuery
     from ottla.web.server import WebServer
 
 OPTION = "--console"
@@ -53,10 +57,32 @@ class ConsoleCompanion:
         from ottla.console.config import ConsoleConfig
 
         schemas = "" if self._registry is None else self._registry.url
-        config = ConsoleConfig({**client_of(running.addresses), **self._client}, self._options.console_read_only, schemas)
+        client = {**client_of(running.addresses), **self._client}
+        config = ConsoleConfig(client, self._options.console_read_only, schemas, BrokerBeside(running.in_flight()))
         self._server = self._server_of(make_app(config)).start()
         return f"The console answers at {self._server.url}"
 
     def stop(self) -> None:
         if self._server is not None:
             self._server.stop()
+
+
+class BrokerBeside:
+    """The broker of this process, for the console's loop (`ottla.console.config.LocalBroker`)."""
+
+    def __init__(self, source: InFlightSource) -> None:
+        self._source = source
+
+    @property
+    def node_id(self) -> int:
+        return self._source.node_id
+
+    async def read_in_flight(self, queries: Sequence[InFlightQuery]) -> Mapping[str, GroupInFlight]:
+        """Return the records in flight of groups. Raises `KafkaError`."""
+        try:
+            found = await asyncio.wrap_future(self._source.read(queries))
+        except BrokerFailed as error:
+            raise KafkaError(str(error)) from None
+        if found is None:
+            raise KafkaError("Too many pages wait for records in flight: the page tries again.")
+        return found

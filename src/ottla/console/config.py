@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ottla.client.settings.clients import AdminSettings, parse
 from ottla.client.settings.security import OAUTHBEARER, PLAIN, SASL_PLAINTEXT, SASL_SSL, SCRAM_256, SCRAM_512
 from ottla.errors import SettingError
+from ottla.share.in_flight_rows import GroupInFlight, InFlightQuery
 
 LOGINS = (SCRAM_256, SCRAM_512, PLAIN, OAUTHBEARER)
 """The mechanisms of the login page."""
@@ -25,16 +26,29 @@ CREDENTIALS = frozenset(
 """The settings by which a client logs in. A console that has none of them has a login page, if its cluster has logins."""
 
 
+class LocalBroker(Protocol):
+    """The broker in whose process a console runs, as far as no request of clients returns what it knows."""
+
+    @property
+    def node_id(self) -> int: ...
+
+    async def read_in_flight(self, queries: Sequence[InFlightQuery]) -> Mapping[str, GroupInFlight]:
+        """Return the records in flight of groups, in the partitions that this broker leads. Raises `KafkaError`."""
+        ...
+
+
 @dataclass(frozen=True)
 class ConsoleConfig:
     """The settings of a console. `client` are keyword arguments of its clients, the bootstrap servers among them.
 
-    `schema_registry` is the URL of a schema registry, empty without one. A `read_only` console refuses every change.
+    `schema_registry` is the URL of a schema registry, empty without one. A `read_only` console refuses every change. `local_broker`
+    is None for a console outside a broker's process.
     """
 
     client: Mapping[str, Any] = field(repr=False)
     read_only: bool = False
     schema_registry: str = field(default="", repr=False)
+    local_broker: LocalBroker | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Raise `SettingError` for settings that no client takes."""

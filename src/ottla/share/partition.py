@@ -116,9 +116,9 @@ class SharePartition:
         """Return when the next acquisition lock ends, perhaps of records that are no longer acquired; None without a lock."""
         return self._locks.next_deadline_ms
 
-    def runs(self) -> Iterator[InFlightRun]:
-        """Yield the runs of records in flight."""
-        return self._window.all_runs()
+    def runs(self, first_offset: int = 0) -> Iterator[InFlightRun]:
+        """Yield the runs of records in flight from an offset on. Nothing may change until the last wanted one was yielded."""
+        return self._window.all_runs(first_offset)
 
     def fence(self) -> None:
         """Refuse all requests from now on: another leader or a new state exists."""

@@ -67,9 +67,9 @@ class InFlightWindow:
                     yield InFlightRun(max(firsts[at], first_offset), min(last, last_offset), cell)
             at += 1
 
-    def all_runs(self) -> Iterator[InFlightRun]:
-        """Yield all runs of the window."""
-        return self.runs(self.start_offset, self.end_offset) if self else iter(())
+    def all_runs(self, first_offset: int = 0) -> Iterator[InFlightRun]:
+        """Yield all runs of the window from an offset on."""
+        return self.runs(max(first_offset, self.start_offset), self.end_offset) if self else iter(())
 
     def count_runs(self, first_offset: int, last_offset: int) -> int:
         """Return the number of runs between two offsets, at least 1, with gaps between in-flight batches."""

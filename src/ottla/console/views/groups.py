@@ -19,6 +19,7 @@ from ottla.console.declarations import Done, PageRefused
 from ottla.console.messages.selection import BadSelection, partitions_of
 from ottla.console.paths import path_of
 from ottla.console.rows import Pages, cut, filter_rows, sorted_by
+from ottla.console.views.in_flight import PLACE, HeldRecords, InFlightChoice, RecordsInFlight, read_records
 from ottla.console.views.queues import records_done
 from ottla.console.views.topics import CHANGE_S, check_typed
 from ottla.errors import KafkaError
@@ -72,7 +73,8 @@ class GroupList:
 class MemberRow:
     """A member. `assignment` maps topics to partitions. `epoch` is -1 in a classic group.
 
-    `tasks` maps the kinds of a streams member's tasks, such as standby, to the partitions of each subtopology.
+    `tasks` maps the kinds of a streams member's tasks, such as standby, to the partitions of each subtopology. `in_flight` counts
+    the records that a share group's member holds, and is None where they are unknown.
     """
 
     member_id: str
@@ -86,6 +88,7 @@ class MemberRow:
     target: dict[str, list[int]]
     partitions: int
     lag: int | None
+    in_flight: int | None
     tasks: dict[str, dict[str, list[int]]]
 
 
@@ -104,7 +107,8 @@ class SubtopologyRow:
 class GroupPartition:
     """A partition that a group reads or has read. Offsets are None if they are unknown; `reader` is a client id and a host.
 
-    `committed` is the start offset of a share group, and `done` the number of records after it that are acknowledged.
+    `committed` is the start offset of a share group, `done` the number of records after it that are acknowledged, and `in_flight`
+    the number that members hold now.
     """
 
     topic: str
@@ -115,11 +119,15 @@ class GroupPartition:
     reader: str
     metadata: str
     done: int | None
+    in_flight: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDetails:
-    """One group with its members and partitions. `partition_count` counts all partitions, also those that are not shown."""
+    """One group with its members and partitions. `partition_count` counts all partitions, also those that are not shown.
+
+    `in_flight` has the records of a share group that members hold, or that are acknowledged early; None for other groups.
+    """
 
     group: str
     kind: str
@@ -137,6 +145,7 @@ class GroupDetails:
     troubles: list[str]
     targets: list[str]
     topology: list[SubtopologyRow]
+    in_flight: RecordsInFlight | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +233,19 @@ def _said(troubles: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, troubles)))
 
 
-async def group(cluster: ClusterSession, group: str) -> GroupDetails:
-    """Return one group with its members, and the lag of its partitions now."""
+async def group(
+    cluster: ClusterSession,
+    group: str,
+    state: str = "",
+    member: str = "",
+    deliveries: int = 0,
+    sort: str = PLACE,
+    page: int = 1,
+) -> GroupDetails:
+    """Return one group with its members, and the lag of its partitions now.
+
+    The records in flight of a share group can be chosen by state, by member id and by the least number of deliveries, and sorted.
+    """
     part = await cluster.part(f"group {group}", lambda admin: admin.describe_group(group))
     found = part.value
     if found is None:
@@ -236,15 +256,31 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
     readers = _readers(found.members)
     wanted = sorted(committed.keys() | readers.keys())
     ends, ends_trouble = await _ends(cluster, wanted)
+    records, held = None, HeldRecords()
+    if found.group_type == SHARE:
+        choice = InFlightChoice(state, member, deliveries, sort, page)
+        records, held = await read_records(cluster, found, wanted, choice, is_current=not part.trouble)
     rows = [
-        _partition(where, committed.get(where), share_lag.get(where), ends.get(where), readers.get(where, ())) for where in wanted
+        _partition(where, committed.get(where), share_lag.get(where), ends.get(where), readers.get(where, ()), held)
+        for where in wanted
     ]
-    known = [max(row.lag, 0) for row in rows if row.lag is not None]
-    lags = {(row.topic, row.partition): row.lag for row in rows}
     metadata = next((each.metadata for each in committed.values() if each.metadata), "")
     kind = kind_of(group, found.group_type, found.protocol_type, metadata)
+    return _details(found, kind, rows, held, records, _said((part.trouble, offsets_trouble, ends_trouble)))
+
+
+def _details(
+    found: GroupDescription,
+    kind: str,
+    rows: list[GroupPartition],
+    held: HeldRecords,
+    records: RecordsInFlight | None,
+    troubles: list[str],
+) -> GroupDetails:
+    known = [max(row.lag, 0) for row in rows if row.lag is not None]
+    lags = {(row.topic, row.partition): row.lag for row in rows}
     return GroupDetails(
-        group,
+        found.group_id,
         kind,
         found.state,
         found.protocol_type,
@@ -252,14 +288,15 @@ async def group(cluster: ClusterSession, group: str) -> GroupDetails:
         found.coordinator_id,
         found.group_epoch,
         found.assignment_epoch,
-        [_member(each, found.group_type, lags) for each in found.members],
+        [_member(each, found.group_type, lags, held) for each in found.members],
         _with_most_lag(rows),
         len(rows),
         sum(known) if known else None,
         sorted({row.topic for row in rows}),
-        _said((part.trouble, offsets_trouble, ends_trouble)),
+        troubles,
         list(TARGETS),
         [_subtopology(each) for each in found.topology],
+        records,
     )
 
 
@@ -325,6 +362,7 @@ def _partition(
     counted: int | None,
     end: int | None,
     readers: Sequence[GroupMember],
+    held: HeldRecords,
 ) -> GroupPartition:
     """Return a row. `counted` is the lag that a broker counts for a share group, whose members read a partition together."""
     lag = counted
@@ -332,7 +370,8 @@ def _partition(
         lag = end - committed.offset
     offset, metadata = (None, "") if committed is None else (committed.offset, committed.metadata or "")
     done = None if counted is None or offset is None else records_done(offset, end, counted)
-    return GroupPartition(where.topic, where.partition, offset, end, lag, _names_of(readers), metadata[:200], done)
+    names, in_flight = _names_of(readers), held.by_partition.get(where)
+    return GroupPartition(where.topic, where.partition, offset, end, lag, names, metadata[:200], done, in_flight)
 
 
 def _names_of(readers: Sequence[GroupMember]) -> str:
@@ -344,7 +383,7 @@ def _name_of(member: GroupMember) -> str:
     return f"{member.group_instance_id or member.client_id or member.member_id} on {member.client_host}"
 
 
-def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], int | None]) -> MemberRow:
+def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], int | None], held: HeldRecords) -> MemberRow:
     own = [lag for where in each.assignment if (lag := lags.get((where.topic, where.partition))) is not None]
     return MemberRow(
         each.member_id,
@@ -358,6 +397,7 @@ def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], i
         _by_topic(each.target_assignment),
         len(each.assignment),
         sum(max(lag, 0) for lag in own) if own else None,
+        None if held.by_member is None else held.by_member.get(each.member_id, 0),
         {} if each.tasks is None else {kind: some for kind, some in each.tasks._asdict().items() if some},
     )
 

@@ -27,6 +27,7 @@ from ottla.net.disk.disk import RealDisk
 from ottla.net.disk.remedies import remedy_of
 from ottla.net.process_loggers import ProcessLoggers
 from ottla.net.security.verifiers import SystemProofs
+from ottla.net.server.broker_thread import BrokerThread
 from ottla.net.server.exception_boundary import BrokerFailed
 from ottla.net.server.listeners import PLAINTEXT, Listen, cannot_listen
 from ottla.net.server.server import Server
@@ -42,6 +43,7 @@ from ottla.ports import Registry, RegistryDamaged, StorageFailed
 
 if TYPE_CHECKING:
     from ottla.coord.consumer.assign import Assignor
+    from ottla.net.server.in_flight_source import InFlightSource
     from ottla.net.server.metrics_source import MetricsSource
     from ottla.net.startup.cluster_start import ClusterPlace
 
@@ -79,6 +81,7 @@ class Running:
         self._registry07: Closable | None = None
         self._stopped = False
         self._loop = asyncio.get_running_loop()
+        self._thread = BrokerThread(server, self._loop)
         self._looked_at_opens: int | None = None
         self._check_periodically()
 
@@ -101,9 +104,15 @@ class Running:
         from ottla.net.server.metrics_source import MetricsSource
 
         async def make() -> MetricsSource:
-            return MetricsSource(self.server, self._loop, self._disk)
+            return MetricsSource(self.server, self._thread, self._disk)
 
         return asyncio.run_coroutine_threadsafe(make(), self._loop).result()
+
+    def in_flight(self) -> InFlightSource:
+        """Return a source of the records in flight of share groups, for other threads than the broker's."""
+        from ottla.net.server.in_flight_source import InFlightSource
+
+        return InFlightSource(self.broker, self._thread)
 
     def register07(self, posts: Posts) -> None:
         """Register the broker for Kafka 0.7 clients if a ZooKeeper is configured for them. Raises `SettingError`."""
