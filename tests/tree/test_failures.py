@@ -14,6 +14,7 @@ BROAD = {"Exception", "BaseException"}
 REASONS = {
     "src/ottla/net/server/exception_boundary.py": "the one door",
     "src/ottla/broker/metrics/snapshots.py": "what a reader raises costs its metrics alone, and is logged: reading changes nothing",
+    "src/ottla/broker/share/in_flight.py": "what a read for a page raises costs that page alone, and is logged: it changes nothing",
     "src/ottla/broker/failures.py": "a step of a long request, perhaps long after the door: it costs that request alone",
     "src/ottla/broker/long_checks.py": "what work on another thread raises is raised again where it was asked for",
     "src/ottla/coord/consumer/assign/checked_assignor.py": "a user's own assignor may raise anything; its group stays as it is",

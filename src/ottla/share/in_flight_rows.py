@@ -105,16 +105,18 @@ class InFlightReader:
         found.delivery_count_limit = partition.limits.delivery_count_limit
         found.acquired[where] = 0
         offset = partition.start_offset
-        while budget.left > 0:
+        while offset <= partition.end_offset:
+            if budget.left <= 0:
+                found.unread += 1
+                return
             piece = list(islice(partition.runs(offset), RUNS_AT_ONCE))
             budget.left -= len(piece)
             for run in piece:
                 self._add(where, run)
             yield None
-            if len(piece) < RUNS_AT_ONCE:
+            if not piece:
                 return
             offset = piece[-1].last_offset + 1
-        found.unread += 1
 
     def _add(self, where: Place, run: InFlightRun) -> None:
         found, (first, last, cell) = self.found, run

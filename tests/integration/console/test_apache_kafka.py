@@ -13,6 +13,7 @@ import pytest
 import ottla
 from ottla.console.config import ConsoleConfig
 from ottla.console.openapi import json_path
+from ottla.console.views.in_flight import ELSEWHERE
 from tests.helps.clusters import HelpCluster, apache_kafka, old_kafka
 from tests.integration.console.browser import CHROMIUM, chromium, opened, violations
 from tests.integration.console.conftest import console_client
@@ -72,6 +73,26 @@ def test_every_page_is_there_on_apache_kafka(today: HelpCluster) -> None:
         call(client, "/acls", principal="User:carol", operation="read", resource="topic", name="made")
         call(client, "/quotas", user="carol", quota="producer_byte_rate", value=10)
         call(client, "/topics/made/delete", typed="made")
+
+
+@pytest.mark.full(seconds=20)
+def test_the_records_in_flight_of_apache_kafka_are_unknown_and_the_page_says_why(today: HelpCluster) -> None:
+    settings: Any = {"bootstrap_servers": today.address, "group_id": "workers", "share_acknowledgement_mode": "explicit"}
+    with today.admin() as admin, ottla.Producer(today.address, acks="all") as producer:
+        admin.create_topic("jobs", 1, 1)
+        admin.alter_configs(ottla.ConfigResource.group("workers"), set={"share.auto.offset.reset": "earliest"})
+        producer.send("jobs", b"7").result(20)
+    with (
+        console_client(ConsoleConfig({"bootstrap_servers": today.address})) as client,
+        ottla.ShareConsumer("jobs", **settings) as worker,
+    ):
+        records = eventually(lambda: worker.poll(2_000), timeout_s=60, what="the record is delivered")
+        for path, rows in (("/queues", "queues"), ("/groups/workers", "members")):
+            assert client.get(f"/api{path}").json()[rows][0]["in_flight"] is None
+            assert "Only the broker that leads a partition knows its records in flight" in client.get(path).text
+        found = client.get("/api/groups/workers").json()["in_flight"]
+        assert (found["is_known"], found["notes"]) == (False, [ELSEWHERE])
+        worker.acknowledge(records)
 
 
 @pytest.mark.full(seconds=40)

@@ -32,7 +32,7 @@ NAMED_BROKERS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class RecordRun:
+class InFlightRecords:
     """Neighbouring records of a partition in one state. `member` is the client and the host of `member_id`, empty without one.
 
     `lock_ms` is the rest of the lock in ms. With `is_pending`, the state is not stored yet. `warning` says in few words why the
@@ -72,7 +72,7 @@ class RecordsInFlight:
 
     is_known: bool
     acquired: int | None
-    rows: list[RecordRun]
+    rows: list[InFlightRecords]
     place: Pages
     found: int
     matching: int
@@ -148,8 +148,9 @@ async def read_records(
     held = HeldRecords()
     if groups is not None:
         leaders = await _leaders(cluster)
-        held = HeldRecords(leaders.held(own, wanted), own.held)
-        notes += [leaders.sentence(), *_notes(own)]
+        held = HeldRecords(leaders.count_held(own, wanted), own.held)
+        idle = len(held.by_partition.keys() - own.acquired.keys() - own.failures.keys())
+        notes += [leaders.sentence(), *_notes(own, idle)]
     records = RecordsInFlight(
         groups is not None,
         None if groups is None else sum(own.acquired.values()),
@@ -184,7 +185,7 @@ async def count_held(
     leaders = await _leaders(cluster)
     counts = {}
     for group, some in places.items():
-        if group in found and (held := leaders.held(found[group], some)):
+        if group in found and (held := leaders.count_held(found[group], some)):
             counts[group] = sum(held.values())
     return counts, list(filter(None, (sentence, leaders.sentence())))
 
@@ -198,7 +199,7 @@ class PartitionLeaders:
         self._own: set[TopicPartition] = set()
         self._others: dict[TopicPartition, int] = {}
 
-    def held(self, found: GroupInFlight, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    def count_held(self, found: GroupInFlight, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the records that members of a group hold in each partition that the console's broker leads."""
         held = {}
         for where in places:
@@ -236,8 +237,11 @@ async def _leaders(cluster: ClusterSession) -> PartitionLeaders:
         return PartitionLeaders(local.node_id, {})
 
 
-def _notes(found: GroupInFlight) -> Iterable[str]:
-    """Yield sentences about share partitions that are not shown, or not completely."""
+def _notes(found: GroupInFlight, idle: int) -> Iterable[str]:
+    """Yield sentences about share partitions that are not shown, or not completely. No member fetches `idle` ones."""
+    if idle:
+        which = "1 partition" if idle == 1 else f"{idle} partitions"
+        yield f"No member fetches records of {which} now: none is held there, and delivery counts are with the share coordinator."
     if found.failures:
         (topic, partition), name = next(iter(found.failures.items()))
         yield f"{len(found.failures)} partitions could not be loaded, such as {topic}-{partition} ({name}): see the broker's log."
@@ -245,8 +249,8 @@ def _notes(found: GroupInFlight) -> Iterable[str]:
         yield f"{found.unread} partitions have too many runs to read them all: what is shown of them is incomplete."
 
 
-def _row(row: InFlightRow, limit: int, members: Mapping[str, GroupMember]) -> RecordRun:
-    return RecordRun(
+def _row(row: InFlightRow, limit: int, members: Mapping[str, GroupMember]) -> InFlightRecords:
+    return InFlightRecords(
         row.topic,
         row.partition,
         row.first_offset,
@@ -258,11 +262,11 @@ def _row(row: InFlightRow, limit: int, members: Mapping[str, GroupMember]) -> Re
         name_of(members.get(row.member_id)),
         row.delivery_count,
         row.lock_ms,
-        _warning(row, limit, members),
+        _warn_of(row, limit, members),
     )
 
 
-def _warning(row: InFlightRow, limit: int, members: Mapping[str, GroupMember]) -> str:
+def _warn_of(row: InFlightRow, limit: int, members: Mapping[str, GroupMember]) -> str:
     if row.state == STATES[ACQUIRED]:
         if row.lock_ms is not None and row.lock_ms < 0:
             return OVERDUE
