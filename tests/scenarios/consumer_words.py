@@ -14,8 +14,8 @@ from typing import Any
 
 from ottla.coord.consumer import records as consumer
 from ottla.coord.consumer.assign import TopicShape
-from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
 from ottla.coord.consumer.topics import KnownTopic
+from ottla.coord.member_checks import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
 from ottla.wire.api.consumer_group_describe import ConsumerGroupDescribeResponse
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.broker.partitions.partition import Partition
 from ottla.coord.offsets import Offsets
-from ottla.coord.streams import draft, heartbeat, leave, reconcile, response, target
+from ottla.coord.streams import draft, heartbeat, leave, membership, reconcile, response, target
 from ottla.coord.streams import group as streams
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.groups import StreamsGroups
@@ -87,7 +87,7 @@ MISTAKES: dict[str, tuple[str, object, str, Callable[..., Any] | dict[type, Any]
     "gives what others have": ("tasks are held once", StreamsGroup, "active_process", lambda group, name, partition: None),
     "lets a process have a task twice": ("tasks are held once", StreamsGroup, "has_copy", lambda group, *place: False),
     "takes silence for giving back": ("one owner", reconcile, "_still_owns", lambda revoking, owned: False),
-    "forgets what must be revoked": ("one owner", heartbeat, "current_record", forget_what_must_be_revoked),
+    "forgets what must be revoked": ("one owner", membership, "current_record", forget_what_must_be_revoked),
     "does not wait for revocation": ("one owner", reconcile, "_next", revoke_at_once),
     "releases tasks that others have": ("one owner", TaskHolders, "remove", release_too_much),
     "obeys everybody": ("commits grow", StreamsGroup, "commit_error", lambda group, commit: NONE),

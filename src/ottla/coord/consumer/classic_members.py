@@ -12,8 +12,8 @@ from dataclasses import replace
 from ottla.coord.classic.join import MEMBER_ID_REQUIRED_FROM, protocols_of, rebalance_timeout_ms
 from ottla.coord.classic.leave import MANY_MEMBERS_FROM
 from ottla.coord.classic.rebalance import join_error
-from ottla.coord.consumer.checks import room_error, static_error, unknown_member
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal, member_record
+from ottla.coord.consumer.checks import room_error
+from ottla.coord.consumer.draft import ConsumerDraft, member_record
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
 from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
@@ -25,6 +25,7 @@ from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, evaluate
 from ottla.coord.consumer.target import target
+from ottla.coord.member_checks import Refusal, static_error, unknown_member
 from ottla.coord.outcome import MemberSyncGroupKey, RejoinKey
 from ottla.coord.runtime.machine import Input
 from ottla.wire import Malformed
@@ -100,7 +101,7 @@ def _joining_member(draft: ConsumerDraft, body: JoinGroupRequest) -> ConsumerMem
         member_id = body.member_id or draft.context.new_id()
         return group.members.get(member_id) or ConsumerMember(member_id)
     if body.member_id:
-        return static_error(group, body.member_id, instance_id) or group.members[body.member_id]
+        return static_error(group.static, body.member_id, instance_id) or group.members[body.member_id]
     holder = group.static_member(instance_id)
     member_id = f"{instance_id}-{draft.context.new_id()}"
     return ConsumerMember(member_id) if holder is None else replace_member(draft, holder, member_id)
@@ -203,12 +204,12 @@ def _find_member(draft: ConsumerDraft, member_id: str, instance_id: str | None, 
     """Return the member of a request that uses the classic protocol, or a refusal if it or its generation is unknown."""
     group = draft.group
     if instance_id is not None:
-        refused = static_error(group, member_id, instance_id)
+        refused = static_error(group.static, member_id, instance_id)
         if refused is not None:
             return refused
     member = group.members.get(member_id)
     if member is None or member.classic is None:
-        return unknown_member(group, member_id)
+        return unknown_member(group.group_id, member_id)
     if member.epoch != generation:
         return Refusal(ILLEGAL_GENERATION, f"The member's generation is {member.epoch}, not {generation}.")
     return member
@@ -276,8 +277,8 @@ def _find_leaving(group: ConsumerGroup, identity: Identity) -> ConsumerMember | 
     """Return the member that leaves, or a refusal. An operator removes a static member by its instance id, without a member id."""
     instance_id = identity.group_instance_id
     if instance_id is None:
-        return group.members.get(identity.member_id) or unknown_member(group, identity.member_id)
+        return group.members.get(identity.member_id) or unknown_member(group.group_id, identity.member_id)
     if not identity.member_id:
         held = group.static_member(instance_id)
         return held or Refusal(UNKNOWN_MEMBER_ID, f"Group {group.group_id} has no member with the instance id {instance_id}.")
-    return static_error(group, identity.member_id, instance_id) or group.members[identity.member_id]
+    return static_error(group.static, identity.member_id, instance_id) or group.members[identity.member_id]

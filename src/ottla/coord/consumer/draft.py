@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from ottla.coord.classic.events import ClassicEvent
 from ottla.coord.consumer.group import ConsumerGroup, apply
@@ -21,13 +20,6 @@ from ottla.coord.runtime.machine import Outcome, Shown, every_topic
 
 SESSION_TIMEOUT, HEARTBEAT_INTERVAL = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
-
-
-class Refusal(NamedTuple):
-    """The refusal of a request, after which the draft must be discarded. `message` is one sentence for the client."""
-
-    error_code: int
-    message: str
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -36,7 +36,7 @@ from ottla.coord.consumer.events import (
     RejoinAwaited,
     RejoinSeen,
 )
-from ottla.coord.consumer.member import LEAVING_EPOCH, ConsumerMember, Epochs
+from ottla.coord.consumer.member import ConsumerMember, Epochs
 from ottla.coord.consumer.records import (
     ConsumerStored,
     CurrentForgotten,
@@ -56,6 +56,7 @@ from ottla.coord.consumer.records import (
 )
 from ottla.coord.consumer.states import GroupState, MemberState
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.member_checks import LEAVING_EPOCH
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.wire.api.join_group import JoinGroupRequest
 from ottla.wire.api.offset_fetch import OffsetFetchRequest

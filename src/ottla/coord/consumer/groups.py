@@ -12,16 +12,17 @@ from ottla.coord.consumer import classic_members, leave, migrate, slow_target
 from ottla.coord.consumer import group as consumer
 from ottla.coord.consumer import heartbeat as heartbeats
 from ottla.coord.consumer.checks import request_error as heartbeat_error
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal
+from ottla.coord.consumer.draft import ConsumerDraft
 from ottla.coord.consumer.events import ConsumerEvent, TopicsSeen
 from ottla.coord.consumer.group import EVENTS, NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, ConsumerMember
+from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.records import STORED, ConsumerStored, EpochForgotten, MemberStored, PatternStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import choose_assignor, seek, subscribed_with
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.groups import Context, Decision, Group
+from ottla.coord.member_checks import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, Refusal
 from ottla.coord.outcome import (
     AssignmentKey,
     GroupOutcome,

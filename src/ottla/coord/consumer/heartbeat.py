@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.coord.consumer.checks import Owned, epoch_error, release_error, room_error, static_error, unknown_member
-from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, Refusal, current_record, member_record
+from ottla.coord.consumer.checks import Owned, epoch_error, room_error
+from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
-from ottla.coord.consumer.member import JOINING_EPOCH, ConsumerMember, Epochs
+from ottla.coord.consumer.member import ConsumerMember, Epochs
 from ottla.coord.consumer.names import SharedNames, weight_of
 from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew, reconcile
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, evaluate
 from ottla.coord.consumer.target import begin, is_long, target
+from ottla.coord.member_checks import JOINING_EPOCH, Refusal, memory_error, release_error, static_error, unknown_member
 from ottla.coord.outcome import AwaitedTarget, MemberSyncGroupKey, RebalanceKey, RejoinKey
 from ottla.coord.runtime.machine import Input
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from ottla.wire.errors import FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED
+from ottla.wire.errors import FENCED_MEMBER_EPOCH
 from ottla.wire.schema import Uuid
 
 Ask = Input[ConsumerGroupHeartbeatRequest]
@@ -73,7 +74,7 @@ def _member(draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, owned: Ow
     member_id = body.member_id or draft.context.new_id()
     member = draft.group.members.get(member_id)
     if member is None:
-        return ConsumerMember(member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group, member_id)
+        return ConsumerMember(member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group_id, member_id)
     return epoch_error(member, body.member_epoch, owned) or member
 
 
@@ -84,7 +85,7 @@ def _static_member(
     member_id = body.member_id or draft.context.new_id()
     holder = draft.group.static_member(instance_id)
     if body.member_epoch != JOINING_EPOCH:
-        refused = static_error(draft.group, member_id, instance_id)
+        refused = static_error(draft.group.static, member_id, instance_id)
         return refused or epoch_error(draft.group.members[member_id], body.member_epoch, owned) or draft.group.members[member_id]
     if holder is None:
         return draft.group.members.get(member_id) or ConsumerMember(member_id)
@@ -141,10 +142,7 @@ def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerM
     """Return a refusal if a member, or its larger subscription, would exceed the memory limit."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
-    if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
-        return None
-    sentence = "The members of all groups reached the broker's ottla.max.group.bytes: try again later."
-    return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
+    return memory_error(draft, growth)
 
 
 def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:

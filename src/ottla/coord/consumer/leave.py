@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ottla.coord.consumer.checks import static_error, unknown_member
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record
+from ottla.coord.consumer.draft import ConsumerDraft, current_record
 from ottla.coord.consumer.group import ConsumerGroup
 from ottla.coord.consumer.heartbeat import Ask, remove_member
-from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH, ConsumerMember, Epochs
+from ottla.coord.consumer.member import ConsumerMember, Epochs
 from ottla.coord.consumer.migrate import can_downgrade, downgrade
 from ottla.coord.consumer.records import PatternForgotten
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import bump_epoch
+from ottla.coord.member_checks import STATIC_LEAVING_EPOCH, Refusal, static_error, unknown_member
 from ottla.coord.outcome import MemberSyncGroupKey, RebalanceKey, RejoinKey, SessionKey
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
@@ -46,8 +46,8 @@ def leave(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
 
 def _leaving_error(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Refusal | None:
     if instance_id is not None:
-        return static_error(group, member_id, instance_id)
-    return None if member_id in group.members else unknown_member(group, member_id)
+        return static_error(group.static, member_id, instance_id)
+    return None if member_id in group.members else unknown_member(group.group_id, member_id)
 
 
 def _as_of_epoch_0(held: Epochs) -> Epochs:

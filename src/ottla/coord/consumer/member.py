@@ -18,9 +18,6 @@ MEMBER_BYTES: Final = 4_000
 PROTOCOL_BYTES: Final = 100
 """The memory in bytes of a classic member's protocol without its metadata."""
 
-JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH = 0, -1, -2
-"""The special values of a member's epoch. `STATIC_LEAVING_EPOCH` is stored for a static member that is temporarily absent."""
-
 
 class Classic(NamedTuple):
     """The values that a consumer group's member of the classic protocol has sent.

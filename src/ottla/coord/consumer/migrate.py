@@ -16,7 +16,7 @@ from ottla.coord.classic.group import ClassicGroup
 from ottla.coord.classic.group import apply as apply_classic
 from ottla.coord.classic.states import State
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal, current_record, member_record
+from ottla.coord.consumer.draft import ConsumerDraft, current_record, member_record
 from ottla.coord.consumer.embedded_protocol import (
     PROTOCOL_TYPE,
     EmbeddedSubscription,
@@ -35,6 +35,7 @@ from ottla.coord.consumer.records import (
 )
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.groups import Group
+from ottla.coord.member_checks import Refusal
 from ottla.coord.outcome import JoinKey, SyncGroupKey
 from ottla.coord.records import GroupForgotten, GroupStored
 from ottla.coord.runtime.machine import NOBODY

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ottla.coord.consumer.checks import unknown_member
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal
+from ottla.coord.consumer.draft import ConsumerDraft
 from ottla.coord.consumer.events import AssignmentEnded
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
 from ottla.coord.consumer.heartbeat import lead, owned_of, refusal, response_to
@@ -19,6 +18,7 @@ from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.records import TargetEpochStored, TargetStored
 from ottla.coord.consumer.subscription import Outlook
 from ottla.coord.consumer.target import PAUSE_MS
+from ottla.coord.member_checks import Refusal, unknown_member
 from ottla.coord.outcome import AssignmentKey, AwaitedTarget, ChangedTarget
 
 STORED_AT_ONCE: Final = 100
@@ -49,7 +49,7 @@ def continue_assignment(draft: ConsumerDraft, key: AssignmentKey) -> None:
 def cancel_assignment(draft: ConsumerDraft, key: AssignmentKey) -> None:
     """Refuse the heartbeat that waits for a long assignment, because the assignment is cancelled."""
     if key.awaited is not None:
-        draft.answer(refusal(unknown_member(draft.group, key.awaited.member_id)), key.token)
+        draft.answer(refusal(unknown_member(draft.group_id, key.awaited.member_id)), key.token)
 
 
 def _run_step(key: AssignmentKey) -> AssignmentKey:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from ottla.coord.consumer.draft import ConsumerDraft, Refusal
+from ottla.coord.consumer.draft import ConsumerDraft
 from ottla.coord.consumer.events import MetadataRefreshed, PatternsFound, PatternsSought
 from ottla.coord.consumer.group import ConsumerGroup, Resolved
 from ottla.coord.consumer.member import ConsumerMember
 from ottla.coord.consumer.records import EpochStored, OldMetadataForgotten, PatternForgotten, PatternStored
+from ottla.coord.member_checks import Refusal
 from ottla.coord.outcome import PatternsKey
 from ottla.coord.patterns import IllegalPattern, matcher
 from ottla.coord.runtime.machine import Shown, every_topic

@@ -18,6 +18,7 @@ from typing import ClassVar, Final, Never, TypeVar
 from ottla.coord.commit_rules import Commit
 from ottla.coord.consumer.assign import NO_PARTITIONS, Partitions
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.member_checks import LEAVING_EPOCH
 from ottla.coord.offsets import FetchGroup
 from ottla.coord.share.events import (
     InitializationBegun,
@@ -26,7 +27,7 @@ from ottla.coord.share.events import (
     ShareEvent,
     ShareTopicsRefreshed,
 )
-from ottla.coord.share.member import LEAVING_EPOCH, ShareMember
+from ottla.coord.share.member import ShareMember
 from ottla.coord.share.records import (
     KINDS,
     PartitionsByTopic,

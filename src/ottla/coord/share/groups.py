@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.events import TopicsSeen
 from ottla.coord.consumer.names import in_order
 from ottla.coord.consumer.topics import KnownTopics
 from ottla.coord.groups import Context, Decision
+from ottla.coord.member_checks import JOINING_EPOCH, LEAVING_EPOCH, Refusal
 from ottla.coord.outcome import GroupOutcome, SessionKey
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Due, Input, Outcome, Reply
 from ottla.coord.share import heartbeat as heartbeats
@@ -26,7 +26,7 @@ from ottla.coord.share.events import (
     ShareStateQuery,
 )
 from ottla.coord.share.group import EVENTS, FOUNDING, ShareGroup, apply
-from ottla.coord.share.member import JOINING_EPOCH, LEAVING_EPOCH, ShareMember
+from ottla.coord.share.member import ShareMember
 from ottla.coord.share.records import KINDS, ShareEpochForgotten, ShareMemberStored, ShareStored
 from ottla.coord.share.simple_assignor import SIMPLE
 from ottla.coord.share.target import ShareAssignmentKey, continue_assignment

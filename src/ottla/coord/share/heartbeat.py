@@ -7,27 +7,33 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ottla.coord.consumer.assign import Partitions
-from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.names import weight_of
+from ottla.coord.member_checks import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    Refusal,
+    blank_error,
+    invalid,
+    memory_error,
+    unknown_member,
+    wrong_epoch,
+)
 from ottla.coord.runtime.machine import Input
 from ottla.coord.share.draft import HEARTBEAT_INTERVAL, ShareDraft
 from ottla.coord.share.events import ShareTopicsRefreshed
-from ottla.coord.share.group import ShareGroup
 from ottla.coord.share.initialization import initialize_subscribed
-from ottla.coord.share.member import JOINING_EPOCH, LEAVING_EPOCH, ShareMember
+from ottla.coord.share.member import ShareMember
 from ottla.coord.share.records import ShareCurrentForgotten, ShareEpochStored, ShareMemberForgotten, ShareTargetForgotten
 from ottla.coord.share.target import ShareTarget, lacks_members, target
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from ottla.wire.errors import FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED, INVALID_REQUEST, UNKNOWN_MEMBER_ID
+from ottla.wire.errors import GROUP_MAX_SIZE_REACHED
 
 log = logging.getLogger("ottla.coord")
 
 Beat = Input[ShareGroupHeartbeatRequest]
 Assignment = ConsumerGroupHeartbeatResponse.Assignment
 TopicPartitions = ConsumerGroupHeartbeatRequest.TopicPartitions
-
-_BLANKS = "".join(map(chr, range(33)))
 
 
 def refusal(refused: Refusal) -> ShareGroupHeartbeatResponse:
@@ -36,14 +42,13 @@ def refusal(refused: Refusal) -> ShareGroupHeartbeatResponse:
 
 def request_error(body: ShareGroupHeartbeatRequest) -> Refusal | None:
     """Return the refusal of an invalid request, whatever the state of its group; None if it is valid."""
-    for name, text in (("MemberId", body.member_id), ("GroupId", body.group_id), ("RackId", body.rack_id)):
-        if text is not None and not text.strip(_BLANKS):
-            return Refusal(INVALID_REQUEST, f"{name} can't be empty: set it, or use null where that is allowed.")
+    refused = blank_error(MemberId=body.member_id, GroupId=body.group_id, RackId=body.rack_id)
+    if refused is not None:
+        return refused
     if body.member_epoch == JOINING_EPOCH and not body.subscribed_topic_names:
-        return Refusal(INVALID_REQUEST, "SubscribedTopicNames must be set in first request: name at least one topic.")
+        return invalid("SubscribedTopicNames must be set in first request: name at least one topic.")
     if body.member_epoch < LEAVING_EPOCH:
-        sentence = f"MemberEpoch is invalid: {body.member_epoch} is neither the member's own, nor 0 to join, nor -1 to leave."
-        return Refusal(INVALID_REQUEST, sentence)
+        return invalid(f"MemberEpoch is invalid: {body.member_epoch} is neither the member's own, nor 0 to join, nor -1 to leave.")
     return None
 
 
@@ -76,24 +81,15 @@ def _member(draft: ShareDraft, body: ShareGroupHeartbeatRequest) -> ShareMember 
     if member is None and len(members) >= most:
         return Refusal(GROUP_MAX_SIZE_REACHED, f"The share group has {len(members)} members; group.share.max.size is {most}.")
     if member is None:
-        return ShareMember(body.member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group, body.member_id)
+        return ShareMember(body.member_id) if body.member_epoch == JOINING_EPOCH else unknown_member(draft.group_id, body.member_id)
     return _epoch_error(member, body.member_epoch) or member
-
-
-def unknown_member(group: ShareGroup, member_id: str) -> Refusal:
-    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: join first.")
 
 
 def _epoch_error(member: ShareMember, epoch: int) -> Refusal | None:
     """Return a refusal unless a member sends its present or previous epoch, or 0 to join again."""
     if epoch in (JOINING_EPOCH, member.epoch) or (epoch < member.epoch and epoch == member.previous_epoch):
         return None
-    kind = "greater" if epoch > member.epoch else "smaller"
-    sentence = (
-        f"The share group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}): abandon all partitions and rejoin."
-    )
-    return Refusal(FENCED_MEMBER_EPOCH, sentence)
+    return wrong_epoch("share", epoch, member.epoch, "abandon all partitions")
 
 
 def _update(draft: ShareDraft, member: ShareMember, asked: Beat) -> ShareMember:
@@ -115,10 +111,7 @@ def _crowd_error(draft: ShareDraft, member: ShareMember, updated: ShareMember) -
     """Return a refusal if a member, or its larger subscription, would exceed the memory limit."""
     before = member.weight + weight_of(member.topics) if member.member_id in draft.group.members else 0
     growth = updated.weight + weight_of(updated.topics) - before
-    if not draft.context.memory.lacks(growth, draft.context.settings.ottla_max_group_bytes, draft.group_id):
-        return None
-    sentence = "The members of all groups reached the broker's ottla.max.group.bytes: try again later."
-    return Refusal(GROUP_MAX_SIZE_REACHED, sentence)
+    return memory_error(draft, growth)
 
 
 def _evaluate(draft: ShareDraft, member: ShareMember, updated: ShareMember) -> tuple[int, bool]:
@@ -195,7 +188,7 @@ def leave(draft: ShareDraft, body: ShareGroupHeartbeatRequest) -> Refusal | None
     """Decide a heartbeat by which a member leaves."""
     member = draft.group.members.get(body.member_id)
     if member is None:
-        return unknown_member(draft.group, body.member_id)
+        return unknown_member(draft.group_id, body.member_id)
     fence(draft, member, "left")
     draft.answer(ShareGroupHeartbeatResponse(member_id=member.member_id, member_epoch=LEAVING_EPOCH))
     return None

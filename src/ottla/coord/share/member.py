@@ -13,7 +13,6 @@ from ottla.values import dataclass
 MEMBER_BYTES: Final = 2_500
 """The memory in bytes of a member without texts, if it is alone in its group: values, tables and its deadline."""
 
-JOINING_EPOCH, LEAVING_EPOCH = 0, -1
 """The special values of a member's epoch in a request."""
 
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 
-from ottla.coord.consumer.draft import Refusal
-from ottla.coord.consumer.member import JOINING_EPOCH, STATIC_LEAVING_EPOCH
+from ottla.coord.member_checks import (
+    JOINING_EPOCH,
+    STATIC_LEAVING_EPOCH,
+    Refusal,
+    blank_error,
+    invalid,
+    static_leave_error,
+    wrong_epoch,
+)
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.topology.endpoints import task_fault
 from ottla.coord.streams.topology.request import CheckedTopology, has_patterns
 from ottla.coord.streams.values import ConfiguredTopology, TaskIds, TaskSets
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from ottla.wire.errors import (
-    FENCED_INSTANCE_ID,
-    FENCED_MEMBER_EPOCH,
-    GROUP_MAX_SIZE_REACHED,
-    INVALID_REQUEST,
-    STREAMS_INVALID_TOPOLOGY,
-    UNKNOWN_MEMBER_ID,
-    UNRELEASED_INSTANCE_ID,
-)
+from ottla.wire.errors import GROUP_MAX_SIZE_REACHED, STREAMS_INVALID_TOPOLOGY
 
 WARMUPS_FROM = 1
 """The first version of heartbeats with static members, warm-up tasks, and offsets of tasks."""
@@ -31,22 +30,15 @@ STATUS_OF_TAGS_FROM = 1
 
 TaskOffset = StreamsGroupHeartbeatRequest.TaskOffset
 
-_BLANKS = "".join(map(chr, range(33)))
-
 
 def request_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None, version: int) -> Refusal | None:
     """Return the refusal of an invalid request with a `checked` topology, whatever the state of its group; None if it is valid."""
     unsupported = _unsupported_part(body, checked, version)
     if unsupported is not None:
-        return _invalid(unsupported)
-    for name, text in (
-        ("MemberId", body.member_id),
-        ("GroupId", body.group_id),
-        ("InstanceId", body.instance_id),
-        ("RackId", body.rack_id),
-    ):
-        if text is not None and not text.strip(_BLANKS):
-            return _invalid(f"{name} can't be empty: set it, or use null where that is allowed.")
+        return invalid(unsupported)
+    refused = blank_error(MemberId=body.member_id, GroupId=body.group_id, InstanceId=body.instance_id, RackId=body.rack_id)
+    if refused is not None:
+        return refused
     return _epoch_error(body, checked) or _lists_error(body)
 
 
@@ -65,44 +57,38 @@ def _unsupported_part(body: StreamsGroupHeartbeatRequest, checked: CheckedTopolo
     return None
 
 
-def _invalid(message: str) -> Refusal:
-    return Refusal(INVALID_REQUEST, message)
-
-
 def _epoch_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None) -> Refusal | None:
     epoch = body.member_epoch
     if epoch == JOINING_EPOCH:
         return _joining_error(body, checked)
-    if epoch == STATIC_LEAVING_EPOCH and body.instance_id is None:
-        return _invalid("InstanceId can't be null: only a static member leaves with MemberEpoch -2.")
     if epoch < STATIC_LEAVING_EPOCH:
-        return _invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
-    return None
+        return invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to -2.")
+    return static_leave_error(epoch, body.instance_id)
 
 
 def _joining_error(body: StreamsGroupHeartbeatRequest, checked: CheckedTopology | None) -> Refusal | None:
     if body.rebalance_timeout_ms == -1:
-        return _invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
+        return invalid("RebalanceTimeoutMs must be provided in first request: set it when joining.")
     for name, tasks in (("Active", body.active_tasks), ("Standby", body.standby_tasks), ("Warmup", body.warmup_tasks)):
         if tasks is None or tasks:
-            return _invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
+            return invalid(f"{name}Tasks must be empty when (re-)joining: send an empty list.")
     if checked is None:
-        return _invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
+        return invalid("Topology must be non-null when (re-)joining: send the topology of the application.")
     return None if checked.fault is None else Refusal(STREAMS_INVALID_TOPOLOGY, checked.fault)
 
 
 def _lists_error(body: StreamsGroupHeartbeatRequest) -> Refusal | None:
     kinds = body.active_tasks, body.standby_tasks, body.warmup_tasks
     if any(kind is None for kind in kinds) and any(kind is not None for kind in kinds):
-        return _invalid("If one task-type is non-null, all must be non-null: send all three lists, or none.")
+        return invalid("If one task-type is non-null, all must be non-null: send all three lists, or none.")
     if body.member_epoch != JOINING_EPOCH and body.topology is not None:
-        return _invalid("Topology can only be provided when (re-)joining: send null.")
+        return invalid("Topology can only be provided when (re-)joining: send null.")
     tags = [tag.key for tag in body.client_tags or ()]
     if len(set(tags)) < len(tags):
-        return _invalid("ClientTags contain a key twice: send one value for each key.")
+        return invalid("ClientTags contain a key twice: send one value for each key.")
     for offsets in (body.task_offsets, body.task_end_offsets):
         if offsets is not None and len(offset_table(offsets)) < len(offsets):
-            return _invalid("Task offsets contain a duplicate entry: send one offset for each task.")
+            return invalid("Task offsets contain a duplicate entry: send one offset for each task.")
     return None
 
 
@@ -130,7 +116,7 @@ def owned_error(owned: TaskSets | None, configured: ConfiguredTopology) -> Refus
     """Return a refusal if a member reports tasks that the topology does not have."""
     faults = (task_fault(tasks, configured) for tasks in owned or ())
     fault = next((fault for fault in faults if fault is not None), None)
-    return None if fault is None else _invalid(fault)
+    return None if fault is None else invalid(fault)
 
 
 def room_error(group: StreamsGroup, instance_id: str | None, max_size: int) -> Refusal | None:
@@ -149,12 +135,7 @@ def epoch_error(member: StreamsMember, epoch: int, owned: TaskSets | None) -> Re
         return None
     if epoch < member.epoch and epoch == member.previous_epoch and owned is not None and _has_all(member, owned):
         return None
-    kind = "greater" if epoch > member.epoch else "smaller"
-    message = (
-        f"The streams group member has a {kind} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({member.epoch}): give up all tasks and rejoin."
-    )
-    return Refusal(FENCED_MEMBER_EPOCH, message)
+    return wrong_epoch("streams", epoch, member.epoch, "give up all tasks")
 
 
 def _has_all(member: StreamsMember, owned: TaskSets) -> bool:
@@ -171,31 +152,3 @@ def _has_all(member: StreamsMember, owned: TaskSets) -> bool:
         for subtopology_id, partitions in tasks.items()
         for partition in partitions
     )
-
-
-def unknown_member(group: StreamsGroup, member_id: str) -> Refusal:
-    return Refusal(UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}: join first.")
-
-
-def static_error(group: StreamsGroup, member_id: str, instance_id: str) -> Refusal | None:
-    """Return a refusal unless the group's static member with this instance id has this member id."""
-    holder = group.static.get(instance_id)
-    if holder is None:
-        return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: join first.")
-    if holder != member_id:
-        return Refusal(
-            FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {holder}, which is newer.",
-        )
-    return None
-
-
-def release_error(holder: StreamsMember, member_id: str) -> Refusal | None:
-    """Return a refusal unless the static member has left temporarily (-2), or joins again itself."""
-    if holder.epoch == STATIC_LEAVING_EPOCH or holder.member_id == member_id:
-        return None
-    message = (
-        f"Static member {member_id} with instance id {holder.instance_id} cannot join the group because the instance id is owned "
-        f"by {holder.member_id} member, which has not left."
-    )
-    return Refusal(UNRELEASED_INSTANCE_ID, message)

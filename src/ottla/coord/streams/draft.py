@@ -14,7 +14,7 @@ from ottla.coord.streams.events import TaskOffsetsReported
 from ottla.coord.streams.group import StreamsGroup
 from ottla.coord.streams.member import StreamsMember
 from ottla.coord.streams.records import StreamsCurrentStored, StreamsEpochStored, StreamsMemberStored
-from ottla.coord.streams.values import AssignmentConfigs, GroupStatus
+from ottla.coord.streams.values import AssignmentConfigs, GroupStatus, TaskSets
 
 NUM_STANDBY_REPLICAS = "num.standby.replicas"
 RACK_AWARE_TAGS = "rack.aware.assignment.tags"
@@ -26,10 +26,12 @@ class StreamsDraft(GroupDraft[StreamsGroup]):
     """The records, replies and timers that are collected while a coordinator decides one request to a streams group.
 
     `group` is the present group, which must not be changed. `replaced` is the id of a static member that is being replaced.
-    `version` is that of the request. `statuses` are those of the group, for the reply. `reported` are the offsets in the request.
+    `version` is that of the request. `owned` are the tasks that its member reports, or None without a report. `reported` are the
+    offsets in the request. `statuses` are those of the group, for the reply.
     """
 
     version: int = 0
+    owned: TaskSets | None = None
     replaced: str | None = field(default=None, init=False)
     statuses: list[GroupStatus] = field(default_factory=list, init=False)
     reported: dict[str, TaskOffsetsReported] = field(default_factory=dict, init=False)

@@ -27,8 +27,8 @@ from sys import getsizeof
 from typing import ClassVar, Final, Never
 
 from ottla.coord.commit_rules import Commit, CommitPartition, member_commit_error, member_fetch_error
-from ottla.coord.consumer.member import LEAVING_EPOCH
 from ottla.coord.consumer.topics import KnownTopics
+from ottla.coord.member_checks import LEAVING_EPOCH
 from ottla.coord.records import NO_TIMESTAMP
 from ottla.coord.streams.events import (
     DelayBegun,

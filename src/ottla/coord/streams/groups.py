@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
-from ottla.coord.consumer.draft import Refusal
 from ottla.coord.consumer.events import TopicsSeen
-from ottla.coord.consumer.member import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH
 from ottla.coord.groups import Context, Decision, Group
+from ottla.coord.member_checks import JOINING_EPOCH, LEAVING_EPOCH, STATIC_LEAVING_EPOCH, Refusal
 from ottla.coord.outcome import GroupOutcome, InitialDelayKey, RebalanceKey, SessionKey, TaskAssignmentKey
 from ottla.coord.runtime.machine import NOBODY, NOTHING, Due, Input, Outcome, Reply
 from ottla.coord.streams import group as streams
 from ottla.coord.streams import leave
-from ottla.coord.streams.checks import request_error
+from ottla.coord.streams.checks import owned_of, request_error
 from ottla.coord.streams.describe import DescribedStreamsGroup, describe
 from ottla.coord.streams.draft import StreamsDraft, next_epoch_record
 from ottla.coord.streams.events import GroupRecalled, StreamsEvent, TasksSent
 from ottla.coord.streams.group import EVENTS, GROUP_TYPE, StreamsGroup
-from ottla.coord.streams.heartbeat import TaskAsk, heartbeat
+from ottla.coord.streams.heartbeat import heartbeat
+from ottla.coord.streams.membership import TaskAsk
 from ottla.coord.streams.records import RECORDS, StreamsEpochForgotten, StreamsStored
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.states import StreamsMemberState
@@ -90,7 +90,7 @@ class StreamsGroups:
         body, checked = asked.body
         refused = request_error(body, checked, asked.version)
         group = self.groups.get(body.group_id) or StreamsGroup(body.group_id)
-        draft = StreamsDraft(group, self._context, now, asked.token, asked.version)
+        draft = StreamsDraft(group, self._context, now, asked.token, asked.version, owned_of(body))
         if refused is None and body.group_id not in self.groups:
             refused = self._begin(draft, body.member_epoch, self._context.find(body.group_id))
         if refused is None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from ottla.coord.consumer.draft import Refusal
-from ottla.coord.consumer.member import STATIC_LEAVING_EPOCH
+from ottla.coord.member_checks import STATIC_LEAVING_EPOCH, Refusal, static_error, unknown_member
 from ottla.coord.outcome import RebalanceKey, SessionKey
-from ottla.coord.streams.checks import static_error, unknown_member
 from ottla.coord.streams.draft import StreamsDraft, current_record, next_epoch_record
 from ottla.coord.streams.events import DelayEnded, ShutdownRequested
-from ottla.coord.streams.heartbeat import TaskAsk, remove_member
 from ottla.coord.streams.member import NOTHING_HELD, AssignedTasks, StreamsMember
+from ottla.coord.streams.membership import TaskAsk, remove_member
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.states import StreamsMemberState
 from ottla.coord.streams.target import assign
@@ -25,9 +23,9 @@ def leave(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     """Decide a heartbeat by which a member leaves: for good (epoch -1), or as a static member that will join again (-2)."""
     body, group = ask.body.request, draft.group
     if body.instance_id is not None:
-        refused = static_error(group, body.member_id, body.instance_id)
+        refused = static_error(group.static, body.member_id, body.instance_id)
     else:
-        refused = None if body.member_id in group.members else unknown_member(group, body.member_id)
+        refused = None if body.member_id in group.members else unknown_member(group.group_id, body.member_id)
     if refused is not None:
         return refused
     member = group.members[body.member_id]
