@@ -114,7 +114,9 @@ class StreamsMembers(SettlingGroup):
     key, version = STREAMS_HEARTBEAT, 0
 
     def body(self, member_id: str, epoch: int, owned: frozenset[int] | None) -> StreamsGroupHeartbeatRequest:
-        body = StreamsGroupHeartbeatRequest(group_id=self.group, member_id=member_id, member_epoch=epoch)
+        body = StreamsGroupHeartbeatRequest(
+            group_id=self.group, member_id=member_id, member_epoch=epoch, endpoint_information_epoch=0
+        )
         if epoch == 0:
             subtopology = StreamsGroupHeartbeatRequest.Subtopology(subtopology_id="0", source_topics=[self.topic])
             body.topology = StreamsGroupHeartbeatRequest.Topology(epoch=0, subtopologies=[subtopology])

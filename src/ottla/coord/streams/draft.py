@@ -7,6 +7,7 @@ values and do not change the group.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 
 from ottla.coord.group_draft import GroupDraft
 from ottla.coord.outcome import RebalanceKey, SessionKey
@@ -38,8 +39,9 @@ class StreamsDraft(GroupDraft[StreamsGroup]):
 
     def setting_of_group(self, name: str) -> int:
         """Return the value of the setting `streams.NAME` that applies to this group."""
-        of_broker: int = getattr(self.context.settings, f"group_streams_{name.replace('.', '_')}")
-        return self.group_setting(f"streams.{name}", of_broker)
+        of_group, of_broker = _names(name)
+        default: int = getattr(self.context.settings, of_broker)
+        return self.group_setting(of_group, default)
 
     @property
     def rack_aware_tags(self) -> tuple[str, ...]:
@@ -64,6 +66,12 @@ class StreamsDraft(GroupDraft[StreamsGroup]):
         """Cancel all deadlines of a member."""
         for kind in (SessionKey, RebalanceKey):
             self.cancel(kind(self.group_id, member.member_id))
+
+
+@cache
+def _names(name: str) -> tuple[str, str]:
+    """Return the names of a setting among those of a group, and as a field of the broker's."""
+    return f"streams.{name}", f"group_streams_{name.replace('.', '_')}"
 
 
 def stored_configs(configs: AssignmentConfigs) -> tuple[tuple[str, str], ...]:

@@ -45,7 +45,11 @@ NOTHING_HELD: Final = AssignedTasks()
 
 
 def weight_of(*kinds: Mapping[str, Mapping[int, int] | frozenset[int]]) -> int:
-    return sum(SUBTOPOLOGY_BYTES * len(held) + TASK_BYTES * sum(map(len, held.values())) for held in kinds)
+    weight = 0
+    for held in kinds:
+        if held:
+            weight += SUBTOPOLOGY_BYTES * len(held) + TASK_BYTES * sum(map(len, held.values()))
+    return weight
 
 
 @dataclass(frozen=True, slots=True)
