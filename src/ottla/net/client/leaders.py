@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
-from ottla.client.errors import BrokerError, broker_error, raise_for
+from ottla.client.errors import broker_error, raise_for
 from ottla.client.types import TopicPartition
 from ottla.net.client.cluster import ClusterLinks
 from ottla.wire.errors import LEADER_NOT_AVAILABLE, UNKNOWN_SERVER_ERROR
@@ -51,14 +51,8 @@ async def request_leaders(
                     found[where] = value
                     received(where, value)
 
-        # All at once: a leader that cannot be reached keeps no other waiting.
-        results = await asyncio.gather(*(query_leader(*each) for each in grouped.items()), return_exceptions=True)
-        for failure in results:
-            if isinstance(failure, BaseException):
-                raise failure
-        # Errors that are not retriable come first.
-        for error in sorted((_error(where, code, doing) for where, code in refused), key=lambda error: error.retriable):
-            raise error
+        await _await_all(query_leader(*each) for each in grouped.items())
+        _raise_refusal(refused, doing)
         for where in wanted.keys() - found.keys():
             raise_for(UNKNOWN_SERVER_ERROR, f"{doing} {where.topic}-{where.partition}", "The broker's answer leaves it out.")
 
@@ -68,8 +62,19 @@ async def request_leaders(
     return found
 
 
-def _error(where: TopicPartition, error_code: int, doing: str) -> BrokerError:
-    return broker_error(error_code, f"{doing} {where.topic}-{where.partition}")
+async def _await_all(calls: Iterable[Awaitable[None]]) -> None:
+    """Await all calls at once, so that a leader that cannot be reached keeps no other waiting. Then raise the first failure."""
+    for failure in await asyncio.gather(*calls, return_exceptions=True):
+        if isinstance(failure, BaseException):
+            raise failure
+
+
+def _raise_refusal(refused: Iterable[tuple[TopicPartition, int]], doing: str) -> None:
+    """Raise the error of one of the partitions, if there are any. Errors that are not retriable come first."""
+    errors = (broker_error(code, f"{doing} {where.topic}-{where.partition}") for where, code in refused)
+    error = min(errors, key=lambda error: error.retriable, default=None)
+    if error is not None:
+        raise error
 
 
 async def _by_leader(
