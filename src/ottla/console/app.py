@@ -140,7 +140,7 @@ class Console:
     async def _act(
         self, request: Request, session: BrowserSession, action: Action, names: Mapping[str, str], *, for_program: bool
     ) -> Response:
-        """Do an action. Return its answer, which for people is the form again if the action was refused."""
+        """Run an action, and return its response. A person whose action is refused gets the form again."""
         if self._config.read_only:
             raise PageRefused(403, "This console is read-only: it changes nothing.")
         form = await self._changed_body(request, session, for_program=for_program)

@@ -25,7 +25,7 @@ class Pages:
 
 
 def filter_rows(rows: Iterable[Row], text: str, name: Callable[[Row], str]) -> list[Row]:
-    """Return the rows whose name contains a text, in any case of letters."""
+    """Return the rows whose name contains a text. Upper and lower case are equal."""
     wanted = text.strip().casefold()
     return [row for row in rows if wanted in name(row).casefold()]
 

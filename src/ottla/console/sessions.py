@@ -160,5 +160,5 @@ class BrowserSessions:
 
 
 def printable(name: str) -> str:
-    """Return a name for a log line: one with other characters as they are written in Python."""
+    """Return a name for a log line. A name with unprintable characters is escaped as in Python."""
     return name if name.isprintable() else ascii(name)

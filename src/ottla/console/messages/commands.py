@@ -106,7 +106,7 @@ def _command(*words: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a word for a shell. Control characters are escapes in it, since a terminal acts on them when they are pasted."""
+    """Return a word quoted for a shell. Control characters are escaped, because a terminal acts on pasted ones."""
     if text.isprintable():
         return shlex.quote(text)
     escaped = "".join(_shell_escape(char) for char in text)

@@ -130,7 +130,7 @@ class Presentation:
         return self._cut(TEXT, self._beginning(data, size, "replace"), size, why, is_cut=size > 4 * self.most + 4)
 
     def _beginning(self, data: bytes, size: int, errors: str) -> str:
-        """Return the first characters of a text of UTF-8. Raises `_Unfit` if it is none, with `errors` "strict"."""
+        """Return the first characters of UTF-8 text. With `errors` "strict", raises `_Unfit` for other bytes."""
         some = data[: 4 * self.most + 4]
         try:
             return codecs.getincrementaldecoder("utf-8")(errors).decode(some, len(some) == size)

@@ -121,7 +121,7 @@ async def add_acl(
     host: str = "*",
     permission: str = "allow",
 ) -> Done:
-    """Add an ACL. `principal` is User:NAME, `name` that of the resource, `*` for all."""
+    """Add an ACL. `principal` is User:NAME. `name` is the name of the resource, or `*` for all."""
     rule = AclRule(principal.strip(), operation, resource, name, pattern, host, permission)
     await cluster.query(lambda admin: admin.create_acls([rule]), CHANGE_S)
     return Done(f"The ACL of {rule.principal} for {resource} {name} was added.")

@@ -91,7 +91,7 @@ def latest_incarnation(disk: Disk, directory: str) -> int:
 
 
 def begin_anew(disk: Disk, directory: str, incarnation: int) -> None:
-    """Make every block of another incarnation void; durable on return. Nothing happens without a journal. Raises `StorageFailed`.
+    """Invalidate the blocks of all other incarnations, durably. Do nothing without a journal. Raises `StorageFailed`.
 
     Every entry must be in its own log, and synced there, or be in the kept file.
     """

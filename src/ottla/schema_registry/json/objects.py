@@ -192,7 +192,7 @@ def _is_open(raw: dict[str, Any]) -> bool:
 
 
 def _covering_schema(raw: dict[str, Any], name: str) -> Any:
-    """Return the schema of an object for a property that is not named, or None."""
+    """Return the schema of a property that `properties` does not name, or None."""
     for pattern, found in _mapping_at(raw, "patternProperties").items():
         if _fits(pattern, name):
             return found

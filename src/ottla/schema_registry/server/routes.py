@@ -272,7 +272,7 @@ def _match(path: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
 
 
 def within_context(parts: list[str], query: Mapping[str, list[str]]) -> tuple[list[str], Mapping[str, list[str]]]:
-    """Return a path and a query without a leading `contexts/CONTEXT`, in which subjects are of this context."""
+    """Return a path and a query without the leading `contexts/CONTEXT`, with that context in the names of subjects."""
     if len(parts) < 3 or parts[0] != "contexts":
         return parts, query
     context = "." + parts[1].strip(":").removeprefix(".")
