@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -36,6 +35,7 @@ from ottla.wire.errors import NONE
 from ottla.wire.framing import FrameHeader, decode_response, encode_request
 from tests.torture import kills
 from tests.torture.groups_member import GROUP, KINDS, TOPIC
+from tests.torture.member_processes import MemberProcesses
 
 PARTITIONS = 40
 FETCH, DESCRIBE, CONSUMER_DESCRIBE = 9, 15, 69
@@ -147,45 +147,11 @@ def assigned(data: bytes) -> list[int]:
     return [] if held is None else [index for topic in held.assigned_partitions for index in topic.partitions]
 
 
-class Group:
+class Group(MemberProcesses):
     """The members' processes, and what they noted."""
 
     def __init__(self, home: Path, address: str, kinds: list[str]) -> None:
-        self._home, self._address = home, address
-        self._numbers = itertools.count()
-        self.members = [(kind, self._start(kind)) for kind in kinds]
-        self.ended: Counter[str] = Counter()
-
-    def _start(self, kind: str) -> subprocess.Popen[bytes]:
-        notes = self._home / f"{next(self._numbers)}-{kind}.notes"
-        command = [sys.executable, "-m", "tests.torture.groups_member", kind, self._address, str(notes)]
-        with notes.with_suffix(".log").open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill_one(self, choice: random.Random) -> None:
-        number = choice.randrange(len(self.members))
-        kind, process = self.members[number]
-        process.kill()
-        process.wait()
-        self.members[number] = kind, self._start(kind)
-
-    def mend(self) -> None:
-        """Start again those who ended by themselves."""
-        for number, (kind, process) in enumerate(self.members):
-            if process.poll() is not None:
-                self.ended[kind] += 1
-                self.members[number] = kind, self._start(kind)
-
-    def stop(self) -> None:
-        for _, process in self.members:
-            process.terminate()
-        deadline = time.monotonic() + 20
-        for _, process in self.members:
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        super().__init__("tests.torture.groups_member", home, address, kinds)
 
     def idle(self) -> set[str]:
         """Kinds none of whose members had anything to do."""

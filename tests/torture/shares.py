@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import random
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +30,7 @@ from confluent_kafka import Producer
 from ottla.testing import BrokerProcess, Cluster
 from tests.support.messages import request
 from tests.support.share_world import Lines
+from tests.torture.member_processes import MemberProcesses
 from tests.torture.shares_member import GROUP, MEMBERS, TOPIC
 
 PARTITIONS = 3
@@ -159,47 +159,12 @@ class Written(threading.Thread):
             self.acknowledged[message.partition()].add(message.offset())
 
 
-class Workers:
+class Workers(MemberProcesses):
     """The members' processes, and what they noted."""
 
     def __init__(self, home: Path, address: str, count: int) -> None:
-        self._home, self._address = home, address
-        self._numbers = itertools.count()
         kinds = itertools.islice(itertools.cycle(MEMBERS), count)
-        self.members = [(kind, self._start(kind)) for kind in kinds]
-        self.ended: Counter[str] = Counter()
-
-    def _start(self, kind: str) -> subprocess.Popen[bytes]:
-        number = next(self._numbers)
-        notes = self._home / f"{number}-{kind}.notes"
-        command = [sys.executable, "-m", "tests.torture.shares_member", kind, self._address, str(notes), str(number)]
-        with notes.with_suffix(".log").open("wb") as log:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-
-    def kill_one(self, choice: random.Random) -> None:
-        number = choice.randrange(len(self.members))
-        kind, process = self.members[number]
-        process.kill()
-        process.wait()
-        self.members[number] = kind, self._start(kind)
-
-    def mend(self) -> None:
-        """Start those anew that ended by themselves."""
-        for number, (kind, process) in enumerate(self.members):
-            if process.poll() is not None:
-                self.ended[kind] += 1
-                self.members[number] = kind, self._start(kind)
-
-    def stop(self) -> None:
-        for _, process in self.members:
-            process.terminate()
-        deadline = time.monotonic() + 20
-        for _, process in self.members:
-            try:
-                process.wait(max(0.1, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        super().__init__("tests.torture.shares_member", home, address, kinds, is_seeded=True)
 
     def notes(self) -> list[list[list[str]]]:
         """Return the lines of each member, as words."""
