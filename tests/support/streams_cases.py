@@ -9,8 +9,15 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ottla.wire.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
 from tests.support.share_group_cases import CLASSIC_MEMBER, CONSUMER_MEMBER
 from tests.support.share_world import BATCHED, EMPTY, KNOWN, ShareWorld
+from tests.support.waiting import eventually
 
 HEARTBEAT, DESCRIBE, METADATA, JOIN, CONSUMER_HEARTBEAT, SHARE_HEARTBEAT = 88, 89, 3, 11, 68, 76
 COMMIT, OFFSET_FETCH, CLASSIC_DESCRIBE, LIST, DELETE_GROUPS, OFFSET_DELETE, CONSUMER_DESCRIBE, SHARE_DESCRIBE = (
@@ -24,11 +31,32 @@ COMMIT, OFFSET_FETCH, CLASSIC_DESCRIBE, LIST, DELETE_GROUPS, OFFSET_DELETE, CONS
     77,
 )
 LARGEST = (1 << 31) - 1
+PASSING = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS)
 SESSION_MS = 1000
 EXPIRED_S = 2.5
 SETTLED_S = 1.0
 """Internal topics are created by then."""
-STATES = ("topologies", "joining", "unknown", "one member", "two members", "empty", "expired", "classic", "consumer", "share")
+FIND, INIT_PRODUCER_ID, TXN_COMMIT = 10, 22, 28
+COMMITS = (
+    "OffsetCommit of its task",
+    "OffsetCommit of the other task",
+    "TxnOffsetCommit of its task",
+    "TxnOffsetCommit of the other task",
+)
+"""Commits after a task has moved from the first member to the second; `its task` is the one that the first member has kept."""
+STATES = (
+    "topologies",
+    "joining",
+    "unknown",
+    "one member",
+    "two members",
+    "moved",
+    "empty",
+    "expired",
+    "classic",
+    "consumer",
+    "share",
+)
 SETTINGS: dict[str, object] = {
     "group.streams.assignment.interval.ms": 0,
     "group.streams.initial.rebalance.delay.ms": 0,
@@ -313,6 +341,8 @@ def streams_cases(state: str) -> list[StreamsCase]:
     """Return the cases of a state."""
     if state in ("topologies", "joining"):
         return [StreamsCase(state, asked) for asked in ((*TOPOLOGIES, *EXISTING) if state == "topologies" else JOINS)]
+    if state == "moved":
+        return [StreamsCase(state, asked, who, epoch) for asked in COMMITS for who in MEMBERS for epoch in EPOCHS]
     found = [
         StreamsCase(state, asked, who, epoch)
         for who in MEMBERS
@@ -331,6 +361,9 @@ class StreamsRequests:
 
     def __init__(self, world: ShareWorld) -> None:
         self._world = world
+        self._kept: dict[str, int] = {}
+        self._producer: Any = None
+        self._answer: Any = None
 
     def answers(self, state: str) -> dict[str, Any]:
         """Return of each case of a state: the answer, a later one, how the group is described then, and its internal topics."""
@@ -368,8 +401,10 @@ class StreamsRequests:
         if state in ("topologies", "joining", "unknown", "classic"):
             return {}
         epochs = {"m": self._joined(group, "m")}
-        if state == "two members":
+        if state in ("two members", "moved"):
             epochs["second"] = self._joined(group, "second")
+        if state == "moved":
+            self._move(group, epochs)
         if state == "empty":
             assert not self._beat(group, "m", -1, {}).error_code
         return epochs
@@ -379,6 +414,37 @@ class StreamsRequests:
         assert not told.error_code, told
         epoch: int = told.member_epoch
         return epoch
+
+    def _move(self, group: str, epochs: dict[str, int]) -> None:
+        """Have the first member give a task up, and the second one take it."""
+        [kept] = [each.partitions for each in self._beat(group, "m", epochs["m"], BEATS["heartbeat with its tasks"]).active_tasks]
+        self._kept[group] = kept[0]
+        owned = {"active_tasks": [{"subtopology_id": "0", "partitions": kept}], "others": True}
+        epochs["m"] = self._beat(group, "m", epochs["m"], owned).member_epoch
+        epochs["second"] = self._beat(group, "second", epochs["second"], {"active_tasks": [], "others": True}).member_epoch
+
+    def _committed(self, case: StreamsCase, group: str, epoch: int) -> Any:
+        """Return the answer to a commit of one partition, in a transaction or outside of one."""
+        partition = self._kept[group] if case.asked.endswith("its task") else 1 - self._kept[group]
+        topics = [{"name": KNOWN, "partitions": [{"partition_index": partition, "committed_offset": 5, "committed_metadata": ""}]}]
+        values: Values = {"group_id": group, "member_id": case.who, "generation_id_or_member_epoch": epoch, "topics": topics}
+        if case.asked.startswith("Offset"):
+            return self._world.told(self._world.ask("admin", COMMIT, 9, **values), 9, group=group)
+
+        def begun() -> bool:
+            self._world.ask("admin", FIND, 3, key=group, key_type=1)  # Apache Kafka creates __transaction_state then
+            self._producer = self._world.ask("admin", INIT_PRODUCER_ID, 4, transactional_id=group, transaction_timeout_ms=10_000)
+            return not self._producer.error_code
+
+        def answered() -> bool:
+            self._answer = self._world.ask("admin", TXN_COMMIT, 5, **values)
+            return self._answer.topics[0].partitions[0].error_code not in PASSING
+
+        eventually(begun)
+        values |= {"transactional_id": group}
+        values |= {"producer_id": self._producer.producer_id, "producer_epoch": self._producer.producer_epoch}
+        eventually(answered)
+        return self._world.told(self._answer, 5, group=group)
 
     def _beat(self, group: str, member: str, epoch: int, change: Values) -> Any:
         values: Values = {"group_id": group, "member_id": member, "member_epoch": epoch}
@@ -404,6 +470,8 @@ class StreamsRequests:
         if case.who:
             shift = EPOCHS.get(case.epoch)
             epoch = ABSOLUTE[case.epoch] if shift is None else max(0, known + shift)
+            if case.state == "moved":
+                return self._committed(case, group, epoch)
             return self._told(
                 self._beat(group, case.who, epoch, BEATS.get(case.asked) or CHANGES.get(case.asked, {})), known, group
             )
