@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from ottla.client.admin.client_metrics import PushingClient
     from ottla.client.admin.cluster import ClusterDescription
     from ottla.client.admin.features import ClusterFeatures, FeatureDescription
-    from ottla.client.admin.groups import GroupDescription, GroupListing, GroupMember, ShareOffset, StreamsTasks, Subtopology
+    from ottla.client.admin.groups import (
+        GroupDescription,
+        GroupListing,
+        GroupMember,
+        ShareOffset,
+        StreamsMemberDetails,
+        StreamsTasks,
+        Subtopology,
+    )
     from ottla.client.admin.otlp import ClientMetric
     from ottla.client.admin.quorum import QuorumDescription, QuorumReplica
     from ottla.client.admin.quotas import ClientQuota, QuotaOf
@@ -172,6 +180,7 @@ __all__ = [
     "SettingError",
     "ShareConsumer",
     "ShareOffset",
+    "StreamsMemberDetails",
     "StreamsTasks",
     "SubscriptionPattern",
     "Subtopology",
@@ -195,7 +204,8 @@ _HOMES = {
     "ottla.client.admin.results": "ResultList Results",
     "ottla.client.consumer.assignors": "MemberSubscription PartitionAssignor",
     "ottla.client.admin.acls": "AclRuleFilter AclRule",
-    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsTasks Subtopology",
+    "ottla.client.admin.groups": "GroupDescription GroupListing GroupMember ShareOffset StreamsMemberDetails "
+    "StreamsTasks Subtopology",
     "ottla.client.admin.topics": "ConfigAlteration ConfigEntry ConfigResource ConfigSynonym CreatedTopic NewPartitions NewTopic",
     "ottla.client.errors": "AcknowledgeFailed AuthenticationFailed BrokerError Closed CommitFailed ConnectionFailed DeliveryFailed "
     "DeserializationFailed FlushTimedOut NotSupported OffsetOutOfRange ProducerFenced Purged SerializationFailed TimedOut "

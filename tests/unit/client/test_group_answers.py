@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from ottla.client.admin.groups import DESCRIPTIONS, DescribedGroup, ShareOffset, read_share_offsets, share_offsets_request
+from ottla.client.admin.groups import (
+    DESCRIPTIONS,
+    DescribedGroup,
+    ShareOffset,
+    StreamsMemberDetails,
+    StreamsTasks,
+    read_share_offsets,
+    share_offsets_request,
+)
 from ottla.client.connection.older_brokers import fit
 from ottla.client.consumer.committed_offsets import fetch_offsets_request
 from ottla.client.errors import BrokerError, NotSupported
@@ -60,6 +68,12 @@ def test_a_share_group_has_members_with_partitions() -> None:
     assert (found.assignment, found.rack_id, found.member_epoch, found.is_classic) == ([("t", 0), ("t", 2)], "r", 3, False)
 
 
+def offsets(*some: tuple[str, int, int]) -> list[StreamsGroupHeartbeatRequest.TaskOffset]:
+    """Return offsets of tasks, each from (subtopology, partition, offset)."""
+    made = StreamsGroupHeartbeatRequest.TaskOffset
+    return [made(subtopology_id=name, partition=index, offset=offset) for name, index, offset in some]
+
+
 @pytest.mark.parametrize(("version", "assignor"), [(0, ""), (1, "sticky")])
 def test_a_member_of_a_streams_group_reads_the_topics_of_its_active_tasks(version: int, assignor: str) -> None:
     response, task = StreamsGroupDescribeResponse, StreamsGroupHeartbeatRequest.TaskIds
@@ -86,7 +100,10 @@ def test_a_member_of_a_streams_group_reads_the_topics_of_its_active_tasks(versio
     nothing = response.Assignment(active_tasks=[], standby_tasks=[], warmup_tasks=[])
     member = response.Member(
         member_id="m", member_epoch=1, instance_id="i", client_id="c", client_host="/h", topology_epoch=0, process_id="p",
-        client_tags=[], task_offsets=[], task_end_offsets=[], assignment=assignment, target_assignment=nothing, is_classic=False,
+        client_tags=[StreamsGroupHeartbeatRequest.KeyValue(key="zone", value="north")],
+        task_offsets=offsets(("0", 0, 7), ("0", 1, 9)),
+        task_end_offsets=offsets(("0", 0, 9), ("0", 1, 8), ("1", 0, 5)), assignment=assignment, target_assignment=nothing,
+        user_endpoint=StreamsGroupHeartbeatRequest.Endpoint(host="h", port=80), is_classic=False,
     )  # fmt: skip
     described = response.DescribedGroup(
         error_code=0, group_id="g", group_state="Stable", group_epoch=1, assignment_epoch=1, members=[member],
@@ -96,6 +113,8 @@ def test_a_member_of_a_streams_group_reads_the_topics_of_its_active_tasks(versio
     assert (group.group_type, group.protocol, group.members[0].group_instance_id) == ("streams", assignor, "i")
     assert group.members[0].assignment == [("t", 1), ("u", 1), ("again", 0)]
     assert group.members[0].tasks == ({"0": [1], "1": [0], "9": [0]}, {"0": [0]}, {})
+    lags = {("0", 0): 2, ("0", 1): 0}
+    assert group.members[0].streams == StreamsMemberDetails("p", "h:80", {"zone": "north"}, 0, StreamsTasks({}, {}, {}), lags)
     assert [(part.subtopology_id, part.source_topics, part.repartition_source_topics) for part in group.topology] == [
         ("0", ["t", "u"], []),
         ("1", [], ["again"]),

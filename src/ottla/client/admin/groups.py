@@ -61,6 +61,21 @@ class StreamsTasks(NamedTuple):
     warmup: dict[str, list[int]]
 
 
+class StreamsMemberDetails(NamedTuple):
+    """A member of a streams group: its process, and the tasks to which the coordinator moves it (KIP-1071).
+
+    `endpoint` is HOST:PORT for interactive queries, empty without one. `task_lags` maps (subtopology, partition) to the number of
+    records by which the state of a task is behind, as the member has reported it.
+    """
+
+    process_id: str
+    endpoint: str
+    client_tags: dict[str, str]
+    topology_epoch: int
+    target_tasks: StreamsTasks
+    task_lags: dict[tuple[str, int], int]
+
+
 class Subtopology(NamedTuple):
     """A part of the topology of a streams group: the topics that it reads, writes, and keeps its state in (KIP-1071)."""
 
@@ -78,7 +93,7 @@ class GroupMember(NamedTuple):
     that the active tasks of a streams member read; `target_assignment` is the assignment to which the coordinator moves the member.
     `member_assignment` is the assignment in bytes, as the leader of a classic group wrote it. Its format depends on the protocol;
     Kafka Connect uses another one than consumers. `member_epoch` is -1 in a classic group. `is_classic` means that the member uses
-    the classic protocol, in a consumer group, too.
+    the classic protocol, in a consumer group, too. `tasks` and `streams` are None except in a streams group.
     """
 
     member_id: str
@@ -93,6 +108,7 @@ class GroupMember(NamedTuple):
     subscribed_topics: Sequence[str] = ()
     target_assignment: Sequence[TopicPartition] = ()
     tasks: StreamsTasks | None = None
+    streams: StreamsMemberDetails | None = None
 
 
 class GroupDescription(NamedTuple):
@@ -199,7 +215,9 @@ def _read_streams(answer: StreamsGroupDescribeResponse) -> Iterator[DescribedGro
         }
         members = [
             _member(member, member.instance_id, _read_by(member.assignment, topics), is_classic=member.is_classic)._replace(
-                target_assignment=_read_by(member.target_assignment, topics), tasks=_tasks(member.assignment)
+                target_assignment=_read_by(member.target_assignment, topics),
+                tasks=_tasks(member.assignment),
+                streams=_streams_details(member),
             )
             for member in found.members
         ]
@@ -220,6 +238,20 @@ def _read_by(assignment: StreamsGroupDescribeResponse.Assignment, topics: Mappin
 def _tasks(assignment: StreamsGroupDescribeResponse.Assignment) -> StreamsTasks:
     kinds = (assignment.active_tasks, assignment.standby_tasks, assignment.warmup_tasks)
     return StreamsTasks(*({task.subtopology_id: task.partitions for task in tasks} for tasks in kinds))
+
+
+def _streams_details(member: StreamsGroupDescribeResponse.Member) -> StreamsMemberDetails:
+    endpoint = member.user_endpoint
+    ends = {(each.subtopology_id, each.partition): each.offset for each in member.task_end_offsets}
+    offsets = {(each.subtopology_id, each.partition): each.offset for each in member.task_offsets}
+    return StreamsMemberDetails(
+        member.process_id,
+        "" if endpoint is None else f"{endpoint.host}:{endpoint.port}",
+        {tag.key: tag.value for tag in member.client_tags},
+        member.topology_epoch,
+        _tasks(member.target_assignment),
+        {task: max(end - offsets[task], 0) for task, end in ends.items() if task in offsets},
+    )
 
 
 def _subtopology(part: StreamsGroupDescribeResponse.Subtopology) -> Subtopology:

@@ -10,7 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.client.admin.groups import CLASSIC, DEAD, SHARE, GroupDescription, GroupListing, GroupMember, ShareOffset, Subtopology
+from ottla.client.admin.groups import (
+    CLASSIC,
+    DEAD,
+    SHARE,
+    GroupDescription,
+    GroupListing,
+    GroupMember,
+    ShareOffset,
+    StreamsTasks,
+    Subtopology,
+)
 from ottla.client.admin.offset_targets import END, OFFSET, SHIFT, START, TIME, NothingCommitted, target_offsets
 from ottla.client.errors import BrokerError
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
@@ -73,8 +83,10 @@ class GroupList:
 class MemberRow:
     """A member. `assignment` maps topics to partitions. `epoch` is -1 in a classic group.
 
-    `tasks` maps the kinds of a streams member's tasks, such as standby, to the partitions of each subtopology. `in_flight` counts
-    the records that a share group's member holds, and is None where they are unknown.
+    `tasks` maps the kinds of a streams member's tasks, such as standby, to the partitions of each subtopology, and `target_tasks`
+    those to which the coordinator moves it, if they differ. `task_lags` are the records by which the state of a task, such as 1_0,
+    is behind. `endpoint` is the address for interactive queries. `in_flight` counts the records that a share group's member holds,
+    and is None where they are unknown.
     """
 
     member_id: str
@@ -90,6 +102,11 @@ class MemberRow:
     lag: int | None
     in_flight: int | None
     tasks: dict[str, dict[str, list[int]]]
+    target_tasks: dict[str, dict[str, list[int]]]
+    task_lags: dict[str, int]
+    endpoint: str
+    process_id: str
+    client_tags: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +402,7 @@ def _name_of(member: GroupMember) -> str:
 
 def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], int | None], held: HeldRecords) -> MemberRow:
     own = [lag for where in each.assignment if (lag := lags.get((where.topic, where.partition))) is not None]
+    details = each.streams
     return MemberRow(
         each.member_id,
         each.group_instance_id,
@@ -398,8 +416,18 @@ def _member(each: GroupMember, group_type: str, lags: Mapping[tuple[str, int], i
         len(each.assignment),
         sum(max(lag, 0) for lag in own) if own else None,
         None if held.by_member is None else held.by_member.get(each.member_id, 0),
-        {} if each.tasks is None else {kind: some for kind, some in each.tasks._asdict().items() if some},
+        _tasks_of(each.tasks),
+        {} if details is None or details.target_tasks == each.tasks else _tasks_of(details.target_tasks),
+        {} if details is None else {f"{name}_{index}": lag for (name, index), lag in details.task_lags.items()},
+        "" if details is None else details.endpoint,
+        "" if details is None else details.process_id,
+        {} if details is None else details.client_tags,
     )
+
+
+def _tasks_of(tasks: StreamsTasks | None) -> dict[str, dict[str, list[int]]]:
+    """Return the tasks of each kind, without kinds that have none."""
+    return {} if tasks is None else {kind: some for kind, some in tasks._asdict().items() if some}
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
