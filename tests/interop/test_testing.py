@@ -31,6 +31,17 @@ def test_each_test_has_a_broker_of_its_own(ottla_address):
         assert admin.list_topics() == []
 """
 
+PLAIN_IMPORTS = """
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
+def test_handlers_are_imported_by_pythons_own_loader(request):
+    import ottla.broker.handlers.share_fetch as handlers
+    import pyspark_ottla
+    assert isinstance(request.module.__loader__, AssertionRewritingHook)
+    for module in (handlers, pyspark_ottla):
+        assert not isinstance(module.__loader__, AssertionRewritingHook)
+"""
+
 CLUSTER_TESTS = """
 import ottla
 import pytest
@@ -118,6 +129,12 @@ def test_the_fixtures_give_each_test_its_own_broker(
     pytester.makepyfile(tests)
     plugin = () if request.config.pluginmanager.has_plugin("ottla") else ("-p", "ottla.testing.plugin")
     pytester.runpytest_subprocess("-q", "-p", "no:randomly", *plugin).assert_outcomes(passed=passed)
+
+
+def test_modules_of_a_broker_are_not_parsed_by_pytest(pytester: pytest.Pytester) -> None:
+    """A thread that imports one could meet another that parses, for which Python up to 3.11.7 raises a SystemError."""
+    pytester.makepyfile(PLAIN_IMPORTS)
+    pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:xdist").assert_outcomes(passed=1)
 
 
 def test_a_broker_process_keeps_data_and_port_when_killed_and_restarted(tmp_path: Path) -> None:

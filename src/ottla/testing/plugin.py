@@ -1,6 +1,7 @@
 """pytest fixtures for tests with a broker. pytest loads this module automatically where Ottla is installed.
 
-The module imports `ottla.Broker` or `ottla.testing.Cluster` only when a test uses the fixture.
+The module has Ottla's modules imported without pytest's rewriting of asserts. It imports `ottla.Broker` or
+`ottla.testing.Cluster` only when a test uses the fixture.
 """
 
 from __future__ import annotations
@@ -13,6 +14,16 @@ import pytest
 if TYPE_CHECKING:
     from ottla import Broker
     from ottla.testing import Cluster
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Import Ottla's modules as outside of pytest, which rewrites asserts in every package that has a plugin.
+
+    A broker in a test's process imports some modules while it serves. The rewriting parses them. Up to Python 3.11.7 and 3.12.1,
+    that can fail by a `SystemError` while another thread parses (gh-106905). Ottla's modules have no asserts for tests.
+    """
+    rewritten = getattr(getattr(config.pluginmanager, "rewrite_hook", None), "_must_rewrite", set[str]())
+    rewritten -= {"ottla", "pyspark_ottla"}
 
 
 @pytest.fixture

@@ -103,8 +103,8 @@ def _import(names: list[str], scheduler: Scheduler, has_requests: Callable[[], b
 def _can_import(name: str) -> bool:
     """Import a module. Return False if that fails only at present: the process has no file handle, or Python is busy.
 
-    Up to Python 3.11.7 and 3.12.1, parsing fails by a `SystemError` while another thread parses (gh-106905). pytest parses all
-    modules of packages with plugins, and all lines of tracebacks.
+    Up to Python 3.11.7 and 3.12.1, parsing to a tree fails by a `SystemError` while another thread does it (gh-106905). Hooks that
+    rewrite modules do it at imports, and the formatting of tracebacks does it. Python itself imports without a tree.
     """
     with _importing, suppress(ImportError):  # the first request of its API reports it
         try:
