@@ -200,10 +200,10 @@ def test_without_a_broker_there_is_one_clear_error_from_every_client() -> None:
 
 def test_reading_starts_no_thread_and_can_be_left_in_the_middle(broker: Peer, topic: str) -> None:
     write(broker, topic, 0, 100)
-    before = threading.enumerate()
+    before = set(threading.enumerate())
     found = pieces(reading(broker, max_partition_fetch_bytes=1_000), topic, 0, 0, 1_000)
     assert next(found)
-    assert threading.enumerate() == before
+    assert set(threading.enumerate()) <= before  # threads of earlier tests can end
     found.close()  # type: ignore[attr-defined]  # it is a generator
 
 
@@ -220,11 +220,11 @@ def test_what_a_task_writes_through_leaves_no_thread_behind_even_if_it_fails(bro
         finally:
             producer.close()
 
-    before = threading.enumerate()
+    before = set(threading.enumerate())
     task(b"x", fails=0)
     with pytest.raises(ZeroDivisionError):
         task(b"never sent", fails=1)
-    assert threading.enumerate() == before
+    assert set(threading.enumerate()) <= before  # threads of earlier tests can end
     assert values(reading(broker), topic, 0, 0, 1) == [b"x"]
 
 

@@ -316,16 +316,20 @@ class FollowedCommand:
         self.text = ""
 
     def wait_for(self, text: str) -> None:
-        """Read the output until it contains `text`."""
+        """Read the output until it contains `text` and the rest of that line."""
         assert self._process.stdout is not None
         timer = threading.Timer(PATIENCE_S, self._process.kill)
         timer.start()
         try:
-            while text not in self.text and (data := os.read(self._process.stdout.fileno(), 65536)):
+            while not self._has_line_of(text) and (data := os.read(self._process.stdout.fileno(), 65536)):
                 self.text += data.decode()
         finally:
             timer.cancel()
         assert text in self.text, f"the command has printed:\n{self.text}"
+
+    def _has_line_of(self, text: str) -> bool:
+        found = self.text.partition(text)[1:]
+        return "\n" in "".join(found)
 
     def __enter__(self) -> FollowedCommand:
         return self
