@@ -13,6 +13,7 @@ import pytest
 
 import ottla
 from ottla import AcknowledgeType, ConfigResource, ShareConsumer, TopicPartition
+from ottla.net.client.share import share_fetch_driver
 from tests.support.peers import Peer, start_peer
 from tests.support.waiting import eventually
 
@@ -213,6 +214,29 @@ def test_two_consumers_of_one_process_share_one_partition(broker: Peer, group: s
                 found += [record.value for record in polled]
     assert Counter(found) == Counter(values)
     assert {is_one for is_one, count in counts if count} == {True, False}
+
+
+def test_closing_ends_a_call_that_waits_on_another_thread(
+    broker: Peer, group: str, jobs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next fetch for that call would keep its session busy until closing gives it up."""
+    monkeypatch.setattr(share_fetch_driver, "CLOSE_TIMEOUT_S", 600.0)
+    prepare(broker, group, jobs, NUMBERS)
+    consumer = member(broker, group, jobs)
+    poll_all(consumer, 10)
+
+    def wait() -> None:
+        with pytest.raises(ottla.Closed):
+            consumer.poll(600_000)
+
+    waiting, closing = threading.Thread(target=wait, daemon=True), threading.Thread(target=consumer.close, daemon=True)
+    waiting.start()
+    eventually(lambda: consumer._async._reader.machine.wants_records)
+    closing.start()
+    for thread in (closing, waiting):
+        thread.join(60)
+        assert not thread.is_alive()
+    assert values_of(broker, group, jobs) == []
 
 
 def test_other_threads_acknowledge_and_wake_up(broker: Peer, group: str, jobs: str) -> None:

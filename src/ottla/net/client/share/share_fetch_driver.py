@@ -223,7 +223,12 @@ class ShareFetchDriver:
             )
 
     async def close_sessions(self) -> None:
-        """Send the queued acknowledgements and close the sessions, so that leaders release all other records."""
+        """Send the queued acknowledgements and close the sessions, so that leaders release all other records.
+
+        Waiting `next_deliveries` returns, because the next fetch for it would keep its session busy.
+        """
+        self.machine.wants_records = False
+        self.wake()
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT_S + self._settings.fetch_max_wait_ms / 1000):
                 while self.machine.has_requests:
