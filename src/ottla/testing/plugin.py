@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.testing import Cluster
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Import Ottla's modules as outside of pytest, which rewrites asserts in every package that has a plugin.
 
