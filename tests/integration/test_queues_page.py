@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ottla.cli.main import parser_for
 
 PAGE = (Path(__file__).parents[2] / "docs/queues.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -19,6 +22,12 @@ PROGRAMS = [text for text in EXAMPLES if "def test_" not in text]
 def test_an_example_runs(text: str, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(text, "docs/queues.md", "exec"), {})
     assert printed in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", re.findall(r"`ottla ((?:group|consume) [^`]+)`", PAGE))
+def test_a_command_is_understood(command: str) -> None:
+    words = shlex.split(command)
+    parser_for(words).parse_args(words)
 
 
 def test_the_work_queue_passes_as_a_test(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
 from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -297,8 +298,15 @@ class Console:
         await self.sessions.close()
 
 
+class _Lines(PathConvertor):
+    """A path of any characters. Starlette's own `path` ends at a newline, which a group's name can contain."""
+
+    regex = r"[\s\S]*"
+
+
 def make_app(config: ConsoleConfig) -> Starlette:
     """Return the console of a cluster."""
+    register_url_convertor("lines", _Lines())
     console = Console(config)
 
     @asynccontextmanager
@@ -314,7 +322,7 @@ def make_app(config: ConsoleConfig) -> Starlette:
     routes = [
         Route("/live", console.stream),
         Mount("/static", StaticFiles(directory=STATIC)),
-        Route("/{path:path}", console.serve, methods=["GET", "POST"]),
+        Route("/{path:lines}", console.serve, methods=["GET", "POST"]),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={405: _refuse_method})
     app.state.console = console

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -63,6 +64,14 @@ def eventually(check: Callable[[], object], seconds: float = 30) -> None:
 
 def rows(client: httpx.Client, query: str = "") -> dict[str, Any]:
     return {each["group"]: each for each in read(client, f"/groups{query}")["groups"]}
+
+
+def test_a_group_can_have_any_name(client: httpx.Client, broker: ottla.Broker) -> None:
+    name = "two\nlines /?#%2F<b>"
+    with ottla.Admin(broker.address) as admin:
+        admin.alter_group_offsets(name, {("flights", 0): 4})
+    assert read(client, f"/groups/{quote(name, safe='')}")["group"] == name
+    act(client, f"/groups/{quote(name, safe='')}/delete", typed=name)
 
 
 def test_groups_have_kinds_and_lag(client: httpx.Client, broker: ottla.Broker) -> None:

@@ -138,7 +138,9 @@ class ShareGroups:
             return group
         if self._context.find(group_id) is not None:
             return Refusal(GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        return ShareGroup(group_id) if create else Refusal(GROUP_ID_NOT_FOUND, f"Share group {group_id} not found: join first.")
+        if create:
+            return ShareGroup(group_id)
+        return Refusal(GROUP_ID_NOT_FOUND, f"Share group {group_id} not found: check its name, or join first.")
 
     def _heartbeat(self, asked: Input[ShareGroupHeartbeatRequest], now: Now) -> GroupOutcome:
         body = asked.body
