@@ -211,13 +211,14 @@ class FoundTasks(NamedTuple):
 class TaskAssignmentKey:
     """The timer of the next step of a large streams group's assignment.
 
-    The step runs a part of `work`, or stores targets in `found` from `at` on. `token` identifies the request that started the
-    assignment. `epoch` is the group epoch at that time.
+    The step runs a part of `work`, or stores the changes of `found` from `at` on. `token` identifies the request that started the
+    assignment. `epoch` and `began_wall_ms` are the group epoch and the time at that request.
     """
 
     group_id: str
     token: int
     epoch: int = field(compare=False)
+    began_wall_ms: int = field(compare=False)
     work: Pauses[FoundTasks] = field(compare=False, repr=False)
     found: FoundTasks | None = field(default=None, compare=False, repr=False)
     at: int = field(default=0, compare=False)

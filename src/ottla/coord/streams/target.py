@@ -103,12 +103,12 @@ def assign(
     work = _find_tasks(draft.group_id, _snapshot(draft, members), configured, configs, epoch)
     if _is_large(members, configured):
         draft.store(TaskAssignmentBegun(draft.group_id, draft.token))
-        draft.after(TaskAssignmentKey(draft.group_id, draft.token, epoch, work), PAUSE_MS)
+        draft.after(TaskAssignmentKey(draft.group_id, draft.token, epoch, draft.now.wall_ms, work), PAUSE_MS)
         return None
     found = finish(work)
     for record in found.changes:
         draft.store(record)
-    _store_end(draft, epoch, found)
+    _store_end(draft, epoch, found, draft.now.wall_ms)
     return found
 
 
@@ -119,9 +119,12 @@ def _is_large(members: Members, configured: ConfiguredTopology) -> bool:
     return len(members) + sum(each.task_count for each in configured.subtopologies.values()) > MOST_AT_ONCE
 
 
-def _store_end(draft: StreamsDraft, epoch: int, found: FoundTasks) -> None:
-    """Store that the targets of an epoch are complete, and the members that differ from them until tasks are warm."""
-    draft.store(StreamsTargetEpochStored(draft.group_id, epoch, draft.now.wall_ms))
+def _store_end(draft: StreamsDraft, epoch: int, found: FoundTasks, began_wall_ms: int) -> None:
+    """Store that the targets of an epoch are complete, and the members that differ from them until tasks are warm.
+
+    The interval to the next assignment counts from the beginning of this one, so that members do not wait longer if it took long.
+    """
+    draft.store(StreamsTargetEpochStored(draft.group_id, epoch, began_wall_ms))
     if found.patches:
         draft.store(TasksRefined(draft.group_id, found.patches))
 
@@ -144,7 +147,7 @@ def continue_assignment(draft: StreamsDraft, key: TaskAssignmentKey) -> None:
     if end < len(key.found.changes):
         draft.after(replace(key, at=end), PAUSE_MS)
     else:
-        _store_end(draft, key.epoch, key.found)
+        _store_end(draft, key.epoch, key.found, key.began_wall_ms)
         draft.store(TaskAssignmentEnded(key.group_id))
 
 

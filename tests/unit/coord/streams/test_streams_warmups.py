@@ -148,3 +148,12 @@ def test_the_owner_of_a_task_that_leaves_gives_it_to_the_member_that_warms_it_up
     for _ in range(2):
         house.live("bea", active_tasks=[], standby_tasks=[], warmup_tasks=[])
     assert house.group.members["bea"].assigned.active["0"].keys() == {0, 1}
+
+
+def test_the_interval_between_assignments_counts_from_the_beginning_of_a_long_one() -> None:
+    house = StreamsHouse({"t": 300, "log": 300}, group_streams_assignment_interval_ms=1_000)
+    began_ms = house.now.wall_ms
+    house.join(sent=STATEFUL)
+    house.wait(500)
+    assert house.group.assigning is None
+    assert house.group.assignment_wall_ms == began_ms

@@ -43,6 +43,8 @@ def refine(
         return {}
     held = HeldTasks(members, topology, configs.acceptable_recovery_lag)
     yield from held.enter()
+    if not held.active and not held.copies:
+        return {}
     waiting, moving = yield from find_migrations(held, members, targets)
     if not waiting:
         return {}
