@@ -25,12 +25,13 @@ from ottla.broker.topics.streams_topics import StreamsTopics
 from ottla.cluster.acls import CLUSTER_NAME
 from ottla.cluster.features import OFF, STREAMS_VERSION
 from ottla.cluster.names import INTERNAL, name_error
+from ottla.coord.consumer.assign import finish
 from ottla.coord.streams.response import HeartbeatResult
 from ottla.coord.streams.topology.creation import creatable
 from ottla.coord.streams.topology.request import CheckedTopology, StreamsHeartbeat, check, name_fault, named_topics
 from ottla.coord.streams.topology.statuses import some_of
 from ottla.coord.streams.values import MISSING_INTERNAL_TOPICS, InternalTopic
-from ottla.ports import Steps
+from ottla.ports import Pauses, Steps
 from ottla.wire.api.streams_group_describe import StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from ottla.wire.errors import (
@@ -46,6 +47,10 @@ MOST_HEARTBEAT_BYTES = 4 << 20
 
 DescribedGroup = StreamsGroupDescribeResponse.DescribedGroup
 HeartbeatRequest = Request[StreamsGroupHeartbeatRequest]
+
+
+FEW_SUBTOPOLOGIES: Final = 10
+"""The most subtopologies of a topology that is checked without pauses, which would cost more than the check of a small one."""
 
 
 class StreamsContext(NamedTuple):
@@ -69,18 +74,21 @@ def streams_group_heartbeat(request: HeartbeatRequest, context: StreamsContext) 
     if not _serves_streams(context.settings, context.features):
         return StreamsGroupHeartbeatResponse(error_code=UNSUPPORTED_VERSION)
     topology = request.body.topology
-    return _decide(request, context, None) if topology is None else _check_topology(request, context, topology)
+    if topology is None:
+        return _decide(request, context, None)
+    checked = _check_topology(request, context, topology)
+    return finish(checked) if len(topology.subtopologies) <= FEW_SUBTOPOLOGIES else checked
 
 
 def _decide(request: HeartbeatRequest, context: StreamsContext, checked: CheckedTopology | None) -> Reply:
-    finish = partial(_with_topics, request, context)
+    complete = partial(_with_topics, request, context)
     body = StreamsHeartbeat(request.body, checked)
-    return context.groups.request(request.body.group_id, body, request, finish, blocking=True)
+    return context.groups.request(request.body.group_id, body, request, complete, blocking=True)
 
 
 def _check_topology(
     request: HeartbeatRequest, context: StreamsContext, sent: StreamsGroupHeartbeatRequest.Topology
-) -> Steps[Reply]:
+) -> Pauses[Reply]:
     """Serve a heartbeat with a topology, with pauses."""
     checked = yield from check(sent)
     yield None
