@@ -118,12 +118,19 @@ class ClusterSession:
             self._admin = AsyncAdmin(**self.settings)
         return await self._admin.start()
 
-    async def part(self, key: str, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S) -> Part[Answer]:
-        """Return the answer to a call as a part of a page, or after a failure the last answer with the same `key`."""
+    async def part(
+        self, key: str, call: Callable[[AsyncAdmin], Awaitable[Answer]], seconds: float = DEADLINE_S, *, is_needed: bool = False
+    ) -> Part[Answer]:
+        """Return the answer to a call as a part of a page, or after a failure the last answer with the same `key`.
+
+        Without any answer, the part has the sentence of the failure. With `is_needed`, raise the `KafkaError`.
+        """
         try:
             found: Part[Answer] = Part(await self.query(call, seconds), as_of_ms=now_ms())
         except KafkaError as error:
             known = self._kept.get(key)
+            if known is None and is_needed:
+                raise
             return Part(None, str(error)) if known is None else Part(known.value, str(error), known.as_of_ms)
         self._kept[key] = found
         self._kept.move_to_end(key)

@@ -263,10 +263,9 @@ async def group(
 
     The records in flight of a share group can be chosen by state, by member id and by the least number of deliveries, and sorted.
     """
-    part = await cluster.part(f"group {group}", lambda admin: admin.describe_group(group))
+    part = await cluster.part(f"group {group}", lambda admin: admin.describe_group(group), is_needed=True)
     found = part.value
-    if found is None:
-        raise KafkaError(part.trouble)
+    assert found is not None, "an error was raised without an answer"
     if found.state == DEAD and not found.members:
         raise PageRefused(404, f"There is no group {group}: it was deleted, or its offsets have expired.")
     committed, share_lag, offsets_trouble = await _read_committed(cluster, found)
