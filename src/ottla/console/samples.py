@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
+from ottla.client.admin.groups import CLASSIC, CONSUMER, SHARE, STREAMS, ShareOffset
 from ottla.client.connection.metadata import TopicInfo
 from ottla.client.types import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from ottla.console.broker_watch import now_ms
@@ -19,7 +20,7 @@ from ottla.errors import KafkaError
 from ottla.net.client.admin.async_admin import AsyncAdmin
 
 ENDS_EVERY_S, REST_EVERY_S = 5.0, 20.0
-SHARE = 0.1
+MOST_OF_TIME = 0.1
 """The part of its time that the sampler works at most."""
 POINTS = 72
 """The points of a chart: six minutes at full pace."""
@@ -69,7 +70,7 @@ class ClusterSamples:
         began = time.monotonic()
         await take()
         ended = time.monotonic()
-        self._next_s[kind] = ended + max(every_s, (ended - began) / SHARE)
+        self._next_s[kind] = ended + max(every_s, (ended - began) / MOST_OF_TIME)
 
     async def _sample_ends(self, admin: AsyncAdmin, topics: Mapping[str, TopicInfo]) -> None:
         ends = await self._offsets(admin, topics, LATEST_TIMESTAMP, "ends")
@@ -126,15 +127,22 @@ class ClusterSamples:
     async def _sample_groups(self, admin: AsyncAdmin) -> None:
         try:
             listed = await admin.list_groups(check=False)
-            ids = [group.group_id for group in listed if group.group_type in ("", "classic", "consumer", "streams")]
+            ids = [group.group_id for group in listed if group.group_type in ("", CLASSIC, CONSUMER, STREAMS)]
             found = await admin.list_offsets_of_groups(*ids[:MOST_GROUPS], require_stable=False, check=False)
+            queues = [group.group_id for group in listed if group.group_type == SHARE][:MOST_GROUPS]
+            shared = await admin.list_share_group_offsets(*queues, check=False) if queues else {}
         except KafkaError as error:
             self.troubles["groups"] = str(error)
             return
-        self.committed = {name: {where: each.offset for where, each in offsets.items()} for name, offsets in found.items()}
+        committed = {name: {where: each.offset for where, each in offsets.items()} for name, offsets in found.items()}
+        self.committed = {**committed, **{name: self._equal_offsets(positions) for name, positions in shared.items()}}
         notes = {name: next((each.metadata for each in offsets.values() if each.metadata), "") for name, offsets in found.items()}
         self.metadata = {name: note for name, note in notes.items() if note}
         self._record_errors("groups", (*listed.errors.values(), *found.errors.values()))
+
+    def _equal_offsets(self, positions: Mapping[TopicPartition, ShareOffset]) -> dict[TopicPartition, int]:
+        """Return the offsets at which a consumer group would be as far behind as a share group."""
+        return {where: self.ends[where] - each.lag for where, each in positions.items() if each.lag >= 0 and where in self.ends}
 
     def _record_errors(self, kind: str, errors: Iterable[KafkaError]) -> None:
         self.troubles.pop(kind, None)

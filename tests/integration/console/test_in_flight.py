@@ -223,6 +223,18 @@ def test_a_console_elsewhere_says_why_it_does_not_know_them(broker: ottla.Broker
         one.acknowledge(records)
 
 
+def test_lists_of_groups_and_pages_of_topics_have_queues_too(broker: ottla.Broker) -> None:
+    with worker(broker.address) as one:
+        records = poll(one)
+        one.acknowledge(records[1:])
+        one.acknowledge(records[0], "release")
+        one.commit()
+    with console_client(beside(broker)) as client:
+        (row,) = eventually(lambda: [each for each in client.get("/api/groups").json()["groups"] if each["lag"] is not None])
+        assert (row["group"], row["kind"], row["topics"], row["lag"]) == ("workers", "share", ["jobs"], 7)
+        assert client.get("/api/topics/jobs").json()["groups"] == [{"group": "workers", "lag": 7}]
+
+
 def test_other_groups_have_no_records_in_flight(client: httpx.Client, broker: ottla.Broker) -> None:
     with ottla.Admin(broker.address) as admin:
         admin.alter_group_offsets("tool", {("jobs", 0): 4})

@@ -243,7 +243,8 @@ async def groups(cluster: ClusterSession, q: str = "", sort: str = "group", page
 def _with_members(row: GroupRow, found: GroupDescription | None) -> GroupRow:
     if found is None:
         return row
-    return GroupRow(row.group, row.kind, found.state or row.state, row.protocol_type, len(found.members), row.topics, row.lag)
+    topics = row.topics or sorted({where.topic for member in found.members for where in member.assignment})
+    return GroupRow(row.group, row.kind, found.state or row.state, row.protocol_type, len(found.members), topics, row.lag)
 
 
 def _said(troubles: Iterable[str]) -> list[str]:

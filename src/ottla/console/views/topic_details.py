@@ -32,7 +32,7 @@ class PartitionRow:
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """A group that has committed offsets in the topic, and the records that it is behind there."""
+    """A group that has committed offsets in the topic or shares its records, and the records that it is behind there."""
 
     group: str
     lag: int | None
