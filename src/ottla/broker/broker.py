@@ -172,10 +172,11 @@ class BrokerMachine(BrokerAssembly):
 
     def on_disconnect(self, peer: Peer) -> None:
         """End the share sessions of a closed connection, so that other members get the records that it held."""
-        for session in self.share_sessions.of_connection(peer.id):
+        sessions = self.share_sessions.of_connection(peer.id)
+        for session in sessions:
             self.share_sessions.evict(session)
             self.purgatory.wake(session.key)  # a fetch of another connection may wait in the session
-            self.shares.release(session)
+        self.shares.release(sessions)
 
     def finish_bundle(self, now: Now) -> None:
         """Finish a batch of requests: start the syncs that they need, and evaluate the delayed operations that they woke."""

@@ -80,4 +80,4 @@ def end_session(context: ShareContext, session: ShareSession) -> None:
     if not session.is_over:
         context.sessions.end(session)
         context.purgatory.wake(session.key)
-        context.shares.release(session)
+        context.shares.release([session])

@@ -16,7 +16,7 @@ class LedSharePartition:
 
     `watchers` are the sessions that fetch it. `writes` counts writes of its state that the share coordinator has not answered.
     `lock_timer_ms` is the deadline of its timer of acquisition locks. `failure` is the error of a load that failed.
-    `releasing` are the members of ended sessions whose records are being released.
+    `releasing` are the members of ended sessions whose records are being released, and whether they asked for records meanwhile.
     """
 
     __slots__ = ("failure", "is_dropped", "key", "lock_timer_ms", "machine", "partition", "releasing", "watchers", "writes")
@@ -27,7 +27,7 @@ class LedSharePartition:
         self.machine = machine
         self.watchers: dict[SharedPlace, ShareSession] = {}
         self.writes = 0
-        self.releasing: set[str] = set()
+        self.releasing: dict[str, bool] = {}
         self.lock_timer_ms: int | None = None
         self.failure: tuple[int, str | None] | None = None
         self.is_dropped = False

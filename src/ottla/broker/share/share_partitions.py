@@ -55,6 +55,9 @@ UNKNOWN_START = -1
 """The start offset of a share partition whose group has never read it."""
 RUNS_AT_ONCE = 250
 """Runs of records that are released or stored between two pauses, in about a millisecond."""
+WOKEN_AT_ONCE = 100
+"""Sessions for which a share partition becomes due between two pauses."""
+PAUSE_MS = 1
 PLACE_COST = 3
 """The cost of a share partition in which nothing is released, as a number of runs."""
 
@@ -114,6 +117,8 @@ class SharePartitions:
         self._changes = changes
         self._led: dict[LedKey, LedSharePartition] = {}
         self._by_partition: dict[Partition, dict[LedSharePartition, None]] = {}
+        self._due: dict[LedSharePartition, None] = {}
+        """Share partitions with so many sessions that these are woken in steps."""
         self.counts = ShareCounts()
 
     def __len__(self) -> int:
@@ -252,6 +257,7 @@ class SharePartitions:
     def acquire(self, led: LedSharePartition, asked: AcquireRecords, now: Now) -> Sequence[AcquiredRange]:
         """Acquire records for a member, and return their ranges: none while records of its earlier session are being released."""
         if asked.member_id in led.releasing:
+            led.releasing[asked.member_id] = True
             return ()
         acquired = self._submit(led, asked, now).acquired
         for first_offset, last_offset, _ in acquired:
@@ -277,12 +283,21 @@ class SharePartitions:
             states.append(WriteState(topic_id, index, state_epoch, leader_epoch, start_offset, complete, batches))
         self._persister.write(group_id, states, partial(self._on_written, owed))
 
-    def release(self, session: ShareSession) -> None:
-        """Make available what the member of an ended session has acquired, and stop watching its partitions."""
-        left = [led for place in session.held.values() if (led := self._stop_watching(session, place)) is not None]
-        for led in left:
-            led.releasing.add(session.member_id)
-        self._scheduler.begin(("share session ends", session), self._release(session, left), urgent=True)
+    def release(self, sessions: Sequence[ShareSession]) -> None:
+        """Make available what the members of ended sessions have acquired, and stop watching their partitions."""
+        left: list[tuple[ShareSession, list[LedSharePartition]]] = []
+        for session in sessions:
+            held = [led for place in session.held.values() if (led := self._stop_watching(session, place)) is not None]
+            for led in held:
+                led.releasing.setdefault(session.member_id, False)
+            left.append((session, held))
+        if left:
+            self._scheduler.begin(("share sessions end", sessions[0]), self._release_slowly(left), urgent=True)
+
+    def _release_slowly(self, left: Iterable[tuple[ShareSession, Sequence[LedSharePartition]]]) -> Steps[None]:
+        for session, held in left:
+            yield from self._release(session, held)
+            yield None
 
     def _release(self, session: ShareSession, left: Sequence[LedSharePartition]) -> Steps[None]:
         """Release the records of a member in share partitions, with pauses. What is released between two is stored together."""
@@ -307,8 +322,7 @@ class SharePartitions:
         if owed:
             self.store(session.group_id, owed)
         for led in released:
-            led.releasing.discard(session.member_id)
-            if led.watchers:
+            if led.releasing.pop(session.member_id, False):
                 self.mark_due(led)
             self._drop_unused(led)
 
@@ -327,11 +341,31 @@ class SharePartitions:
                 self._drop_unused(led)
 
     def mark_due(self, led: LedSharePartition) -> None:
-        """Make a share partition due in the sessions that fetch it, and wake their waiting fetches."""
-        wake = self._purgatory.wake
-        for place, session in led.watchers.items():
+        """Make a share partition due in the sessions that fetch it, and wake their waiting fetches. Many are woken a bit later."""
+        if len(led.watchers) <= WOKEN_AT_ONCE:
+            self._wake(led.watchers.items())
+            return
+        if not self._due:
+            self._scheduler.at("due share partitions", self._scheduler.now().mono_ms + PAUSE_MS, self._wake_many)
+        self._due[led] = None
+
+    def _wake(self, watchers: Iterable[tuple[SharedPlace, ShareSession]]) -> None:
+        for place, session in watchers:
             session.due[place] = None
-            wake(session.key)
+            self._purgatory.wake(session.key)
+
+    def _wake_many(self, now: Now) -> None:
+        self._scheduler.begin("due share partitions", self._wake_slowly(), urgent=True)
+
+    def _wake_slowly(self) -> Steps[None]:
+        """Make share partitions with many sessions due, with pauses. Whatever changes in one meanwhile makes it due once more."""
+        while self._due:
+            led = next(iter(self._due))
+            del self._due[led]
+            watchers = list(led.watchers.items())
+            for start in range(0, len(watchers), WOKEN_AT_ONCE):
+                self._wake(watchers[start : start + WOKEN_AT_ONCE])
+                yield None
 
     def _submit(self, led: LedSharePartition, asked: ShareInput, now: Now) -> ShareOutcome:
         outcome = led.machine.submit(asked, now.mono_ms)

@@ -16,6 +16,8 @@ from tests.support.work import measured
 
 T = ("t", 0)
 RECORDS = 2_000
+SESSIONS = 600
+CALLS_OF_A_SESSION = 150
 MOST_CALLS = 10_000
 """In one step: about two milliseconds of work."""
 
@@ -79,3 +81,32 @@ def test_a_member_that_returns_gets_no_records_before_its_earlier_ones_are_relea
     assert {count for _, _, count in taken} == {2}
     offsets = [offset for first, last, _ in taken for offset in range(first, last + 1)]
     assert returned.acknowledge(("t", 0, [(offset, offset, [ACCEPT]) for offset in offsets])) == {T: NONE}
+
+
+def test_many_changes_of_a_share_partition_wake_many_sessions_once(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    produce(machine, b"x")
+    for number in range(SESSIONS):
+        PlayedMember(machine, f"m{number}").fetch(max_records=1)
+    (led,) = machine.broker.shares
+    assert len(led.watchers) == SESSIONS
+    for session in led.watchers.values():
+        session.due.clear()
+    with measured(monkeypatch) as work, work.piece("bundle"):
+        for _ in range(100):
+            machine.broker.shares.mark_due(led)
+        machine.pass_time(20)
+    assert sum(piece.calls for piece in work.pieces) <= SESSIONS * CALLS_OF_A_SESSION
+    assert work.most_calls.calls <= MOST_CALLS
+    assert all(session.due for session in led.watchers.values())
+
+
+def test_the_work_of_closed_sessions_grows_with_their_number_alone(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    produce(machine, b"x")
+    for number in range(SESSIONS):
+        PlayedMember(machine, f"m{number}").fetch(max_records=1)
+    with measured(monkeypatch) as work, work.piece("bundle"):
+        machine.broker.on_disconnect(machine.peer)
+        machine.settle()
+    assert len(machine.broker.share_sessions) == 0
+    assert sum(piece.calls for piece in work.pieces) <= SESSIONS * CALLS_OF_A_SESSION
+    assert work.most_calls.calls <= MOST_CALLS
