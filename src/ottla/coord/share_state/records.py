@@ -112,13 +112,13 @@ def _pack_rest(record: ShareUpdate | ShareSnapshot) -> bytes:
 
     It is packed directly, because a state can have thousands of batches.
     """
-    batches = b"".join(_packed(record.batches))
+    batches = b"".join(_pack_batches(record.batches))
     complete = record.delivery_complete_count
     tags = NO_TAGS if complete == UNKNOWN_COUNT else _COMPLETE_TAG.pack(1, 0, 4, complete)
     return _varint(len(record.batches) + 1) + batches + tags
 
 
-def _packed(batches: Sequence[StateBatch]) -> Iterator[bytes]:
+def _pack_batches(batches: Sequence[StateBatch]) -> Iterator[bytes]:
     """Yield the bytes of state batches, many of them with one call."""
     joined = len(batches) // MOST_JOINED * MOST_JOINED
     for at in range(0, joined, MOST_JOINED):
