@@ -63,7 +63,7 @@ LANE: Final = "share-states"
 AT_ONCE: Final = 100
 """The most share partitions in one request, and the most that are sent between two pauses."""
 PAUSE_MS: Final = 1
-MOST_REQUESTS: Final = 10
+MOST_REQUESTS: Final = 20
 """The most requests to coordinators of this broker between two pauses. Each has a record, in about 0.1 ms."""
 PATIENCE_MS: Final = 15_000
 """How long failed requests are repeated, in ms."""
