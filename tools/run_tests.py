@@ -22,7 +22,7 @@ import sys
 import time
 from pathlib import Path
 
-MOST_RUN_AGAIN = 3
+MOST_RUN_AGAIN = 6
 """More failures than these are no accident, and none of them is run again."""
 PROCESSES = {"quick": 2, "test": 3, "full": 2}
 """Two cores are the measure. Where brokers and Java start, tests wait for a third of their time, so a third process uses it."""
