@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ottla
 from ottla.log.checkpoints import CLEAN_SHUTDOWN
 from ottla.log.journal.format import MARK
 from ottla.net.disk.reserve import RESERVE
@@ -17,6 +19,8 @@ from ottla.testing import BrokerProcess
 from ottla.testing.process import DidNotStart
 from tests.support.disks import fill, small_disk
 from tests.support.frames import Batch, Raw
+from tests.support.messages import request
+from tests.support.share_world import Lines
 from tests.support.waiting import eventually
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
@@ -24,7 +28,13 @@ admin = pytest.importorskip("confluent_kafka.admin")
 
 KAFKA_STORAGE_ERROR = 56
 RESERVE_BYTES = 2 << 20
-SETTINGS = {"ottla.reserve.bytes": RESERVE_BYTES, "log.segment.delete.delay.ms": 0, "offsets.topic.num.partitions": 1}
+INITIALIZE_STATE, WRITE_STATE = 83, 85
+SETTINGS = {
+    "ottla.reserve.bytes": RESERVE_BYTES,
+    "log.segment.delete.delay.ms": 0,
+    "offsets.topic.num.partitions": 1,
+    "share.coordinator.state.topic.num.partitions": 1,
+}
 BIG = Batch((b"x" * 60_000,)).encode()
 
 pytestmark = [pytest.mark.interop, pytest.mark.expects_errors("No space left on device")]
@@ -182,6 +192,48 @@ def test_a_commit_of_offsets_is_refused_and_taken_again_when_there_is_room(tmp_p
         consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 2)], asynchronous=False)
         assert [one.offset for one in consumer.committed(position, timeout=10)] == [2]
         consumer.close()
+        assert_is_well(broker)
+
+
+def store_until_refused(broker: BrokerProcess) -> None:
+    """Store states of a share partition, as other brokers do, until none is taken any more."""
+    with Lines(broker.address) as lines, ottla.Admin(broker.address) as client:
+        topic_id = client.describe_topics("t")["t"].topic_id
+
+        def is_stored(key: int, **state: Any) -> bool:
+            topics = [{"topic_id": topic_id, "partitions": [{"partition": 0, "state_epoch": 0, **state}]}]
+            told = lines.ask("line", key, 0, request(key, 0, group_id="other", topics=topics))
+            return bool(told.results[0].partitions[0].error_code == 0)
+
+        is_stored(INITIALIZE_STATE, start_offset=0)
+        starts = count(0, 20_000)
+        for size in (2_000, 1):  # large ones fill the room of the file soon, small ones entirely
+            is_taken = True
+            while is_taken:
+                start = next(starts)
+                runs = [{"first_offset": start + 2 * at, "last_offset": start + 2 * at, "delivery_count": 1} for at in range(size)]
+                is_taken = is_stored(WRITE_STATE, leader_epoch=0, start_offset=start, state_batches=runs)
+
+
+@pytest.mark.full(seconds=30)
+def test_an_acknowledgement_is_refused_and_its_record_comes_again_when_there_is_room(tmp_path: Path) -> None:
+    with running(tmp_path) as broker, ottla.Admin(broker.address) as client:
+        configs: dict[str, str | int] = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": 15_000}
+        client.alter_configs(ottla.ConfigResource.group("workers"), set=configs)
+        settings: dict[str, Any] = {"share_acknowledgement_mode": "explicit", "default_api_timeout_ms": 60_000}
+        with ottla.ShareConsumer("u", bootstrap_servers=broker.address, group_id="workers", **settings) as worker:
+            (record,) = worker.poll(30_000)
+            fill_up(broker)
+            store_until_refused(broker)
+            worker.acknowledge(record)
+            with pytest.raises(ottla.AcknowledgeFailed):  # it is tried again until the record's lock ends
+                worker.commit()
+            (broker.data_dir.parent / "filler").unlink()
+        with ottla.ShareConsumer("u", bootstrap_servers=broker.address, group_id="workers", **settings) as worker:
+            (again,) = worker.poll(60_000)
+            worker.acknowledge(again)
+            worker.commit()
+        assert (again.offset, again.value) == (record.offset, record.value)
         assert_is_well(broker)
 
 
