@@ -8,6 +8,7 @@ no session fetches is dropped as soon as nothing in it is acquired. Depends on n
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -117,6 +118,8 @@ class SharePartitions:
         self._changes = changes
         self._led: dict[LedKey, LedSharePartition] = {}
         self._by_partition: dict[Partition, dict[LedSharePartition, None]] = {}
+        self._ended: deque[tuple[ShareSession, Sequence[LedSharePartition]]] = deque()
+        """The sessions whose records are still to be released, with the share partitions that they fetched."""
         self._due: dict[LedSharePartition, None] = {}
         """Share partitions with so many sessions that these are woken in steps."""
         self.counts = ShareCounts()
@@ -285,17 +288,16 @@ class SharePartitions:
 
     def release(self, sessions: Sequence[ShareSession]) -> None:
         """Make available what the members of ended sessions have acquired, and stop watching their partitions."""
-        left: list[tuple[ShareSession, list[LedSharePartition]]] = []
         for session in sessions:
             held = [led for place in session.held.values() if (led := self._stop_watching(session, place)) is not None]
             for led in held:
                 led.releasing.setdefault(session.member_id, False)
-            left.append((session, held))
-        if left:
-            self._scheduler.begin(("share sessions end", sessions[0]), self._release_slowly(left), urgent=True)
+            self._ended.append((session, held))
+        self._scheduler.begin("share sessions end", self._release_slowly(), urgent=True)
 
-    def _release_slowly(self, left: Iterable[tuple[ShareSession, Sequence[LedSharePartition]]]) -> Steps[None]:
-        for session, held in left:
+    def _release_slowly(self) -> Steps[None]:
+        while self._ended:
+            session, held = self._ended.popleft()
             yield from self._release(session, held)
             yield None
 

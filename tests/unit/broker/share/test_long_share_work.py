@@ -110,3 +110,18 @@ def test_the_work_of_closed_sessions_grows_with_their_number_alone(machine: Mach
     assert len(machine.broker.share_sessions) == 0
     assert sum(piece.calls for piece in work.pieces) <= SESSIONS * CALLS_OF_A_SESSION
     assert work.most_calls.calls <= MOST_CALLS
+
+
+def test_connections_that_close_at_once_share_one_job(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    produce(machine, b"x")
+    for number in range(SESSIONS):
+        PlayedMember(machine, f"m{number}").fetch(max_records=1)
+    sessions = list(machine.broker.share_sessions)
+    for session in sessions:
+        machine.broker.share_sessions.evict(session)
+    machine.broker.shares.release(sessions[:-1])
+    with measured(monkeypatch) as work, work.piece("bundle"):
+        machine.broker.shares.release(sessions[-1:])
+    assert [piece.job for piece in work.pieces] == ["bundle"], "the job goes on later"
+    machine.pass_time(200)
+    assert not list(machine.broker.shares), "share partitions without sessions are dropped"
