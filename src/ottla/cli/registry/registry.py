@@ -48,7 +48,7 @@ LOST = "if nobody deleted it, put a backup of the data directory in place of thi
 PRODUCER_IDS = 1_000_000_000
 """The number of producer ids to skip after registry changes were lost, because some of these ids may be in use."""
 CHECK_EXAMPLES = (
-    Example("registry check data", "The registry of a stopped broker, and what it knows of the directories."),
+    Example("registry check data", "The registry of a stopped broker, and directories of partitions without an entry in it."),
     Example("registry check sqlite:registry", "The registry of the brokers of one host."),
     Example("registry check data --json", "An object for each finding."),
 )

@@ -33,7 +33,7 @@ def topology_after(draft: StreamsDraft, sent: Topology | None) -> Topology | Ref
         return sent
     if known.epoch > sent.epoch or is_same(known, sent):
         return known
-    return invalid("Topology updates are not supported yet: stop all members before you change the topology.")
+    return invalid("Topology updates are not supported yet: delete the group, or use another application.id.")
 
 
 def evaluate(draft: StreamsDraft, topology: Topology, *, changed: bool) -> TopologyOutlook | Refusal:
