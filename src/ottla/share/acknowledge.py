@@ -70,7 +70,7 @@ def acknowledge(
     claimed: list[tuple[int, int]] = []
     deadline_ms = lock_deadline(now_ms, limits.lock_duration_ms)
     known, cells = None, dict[int, Cell]()
-    """The last cell, and its successors by type: neighbors mostly have equal cells, and then share these."""
+    # The last cell, and its successors by type. Most neighbours have equal cells, and share the successors.
     for first, last, types in asked.batches:
         fault = _find_fault(window, first, last, types)
         if fault is not None:
@@ -93,7 +93,7 @@ def acknowledge(
 
 
 def divide(window: InFlightWindow, batches: Sequence[AcknowledgementRange], most: int) -> list[list[AcknowledgementRange]]:
-    """Return ranges in parts of about `most` types and runs. No range is cut at an offset without a record: that is a fault."""
+    """Return ranges in parts of about `most` types and runs. No part ends at an offset without a record: that is a fault."""
     parts: list[list[AcknowledgementRange]] = [[]]
     room = most
     for first, last, types in batches:
@@ -111,7 +111,7 @@ def divide(window: InFlightWindow, batches: Sequence[AcknowledgementRange], most
 
 
 def _find_fault(window: InFlightWindow, first: int, last: int, types: Sequence[int]) -> Fault | None:
-    """Return why a range of offsets cannot be acknowledged by anybody."""
+    """Return why no member can acknowledge a range of offsets."""
     if not _is_well_formed(first, last, types):
         return INVALID_REQUEST, "The batch or its acknowledge types are invalid."
     if last < window.start_offset:

@@ -2,7 +2,7 @@
 
 | records of an in-flight batch | acquired at once |
 |---|---|
-| never delivered, or after the window | all that are wanted, and the rest of the last one's batch in the log |
+| never delivered, or after the window | all that are wanted, and the rest of the log's batch with the last of them |
 | delivered less than half of the limit's times | the whole batch |
 | delivered half of the limit's times or more | half of the batch, a quarter after the next delivery and so on; no other batch |
 | before their last delivery | one record; no other batch |
@@ -25,7 +25,7 @@ from ottla.share.outcome import NO_OUTCOME, AcquiredRange, AcquireRecords, Share
 from ottla.share.window import CellChange, InFlightRun, InFlightWindow
 
 MIN_THROTTLED_DELIVERIES: Final = 2
-"""Records that were delivered less often are never acquired in parts."""
+"""The lower limit of `throttle_limit`: records that were delivered less often are never acquired in parts."""
 
 _base_offset = itemgetter(0)
 
@@ -68,14 +68,14 @@ class _AcquireDraft:
         self.delivery_limit = limits.delivery_count_limit
         self.lock_duration_ms = limits.lock_duration_ms
         self.throttle_limit = max(MIN_THROTTLED_DELIVERIES, -(-self.delivery_limit // 2))
-        """Records that were delivered so often are acquired in parts of their batch."""
+        """The number of deliveries from which on records are acquired in parts of their batch."""
         self.asked = asked
         self.last_offset = last_offset
         self.left = max_records
         """The number of records that may still be acquired. A whole batch makes it negative."""
         self.ranges: list[AcquiredRange] = []
         self.bounds: list[int] = []
-        """The offsets at which in-flight batches begin from now on."""
+        """The offsets at which in-flight batches begin after the acquisition."""
         self.growth: WindowGrowth | None = None
         self.remainder: CellChange | None = None
         """New records of the window that are not acquired now."""

@@ -1,4 +1,4 @@
-"""The records in flight of share groups as rows for people: the state, the member, the deliveries, and the rest of the lock.
+"""The records in flight of share groups as rows of a table: state, member, deliveries, and the remaining time of the lock.
 
 Pure. It reads share partitions in pieces and changes nothing. Between two pieces, the share partitions may change.
 """
@@ -18,7 +18,7 @@ MOST_ROWS: Final = 1_000
 MOST_RUNS: Final = 50_000
 """The most runs that one request reads: about a tenth of a second of work in pieces."""
 RUNS_AT_ONCE: Final = 200
-"""The runs that are read between two pauses: about a millisecond of work."""
+"""The runs that are read between two pauses, in about a millisecond."""
 
 STATES: Final = {
     AVAILABLE: "available",
@@ -34,7 +34,7 @@ Place = tuple[str, int]
 
 
 class InFlightQuery(NamedTuple):
-    """The wanted records in flight of a group: of `topics`, in a state and of a member (empty: all), and delivered often enough."""
+    """A filter of records in flight of a group: in `topics`, in a state and of a member (empty: all), with minimal deliveries."""
 
     group_id: str
     topics: frozenset[str]
@@ -47,8 +47,8 @@ class InFlightQuery(NamedTuple):
 class InFlightRow(NamedTuple):
     """Neighbouring records of a partition in one state.
 
-    `member_id` is the member that holds or has acknowledged them; empty without one. `lock_ms` is the rest of their lock, None
-    without one. With `is_pending`, the write of their state has no answer yet.
+    `member_id` is the member that holds or has acknowledged them; empty without one. `lock_ms` is the remaining time of their
+    lock, or None without a lock. With `is_pending`, the share coordinator has not stored their state yet.
     """
 
     topic: str

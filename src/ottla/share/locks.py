@@ -1,4 +1,4 @@
-"""The deadlines of acquisition locks: which ranges were acquired until when. It does not know whether they are still held.
+"""The deadlines of acquisition locks, each with the ranges that were acquired until then. Some may be acknowledged already.
 
 Ranges that end in the same 10 ms share an entry: a range costs 16 bytes, and a lock lasts up to 10 ms longer than its duration.
 """
@@ -10,7 +10,7 @@ from bisect import insort
 from typing import Final
 
 TICK_MS: Final = 10
-"""Locks end at multiples of so many milliseconds."""
+"""The interval in ms between the possible ends of locks."""
 
 
 def lock_deadline(now_ms: int, duration_ms: int) -> int:
@@ -19,7 +19,7 @@ def lock_deadline(now_ms: int, duration_ms: int) -> int:
 
 
 class AcquisitionLocks:
-    """The ranges of records that were acquired or renewed, by deadline. Acknowledged ranges stay in it until then."""
+    """The ranges of records that were acquired or renewed, by deadline. Acknowledged ranges stay in it until their deadline."""
 
     __slots__ = ("_deadlines", "_ranges")
 
@@ -42,7 +42,7 @@ class AcquisitionLocks:
         ranges.append(last_offset)
 
     def due(self, now_ms: int, most: int) -> list[tuple[int, int]]:
-        """Return at most so many ranges whose deadline has passed, those with the earliest deadlines."""
+        """Return up to `most` ranges whose deadline has passed, in order of deadlines."""
         offsets: list[int] = []
         for deadline_ms in self._deadlines:
             if deadline_ms > now_ms or len(offsets) >= 2 * most:
@@ -51,7 +51,7 @@ class AcquisitionLocks:
         return list(zip(offsets[::2], offsets[1::2], strict=True))
 
     def drop(self, count: int) -> None:
-        """Drop so many ranges, those with the earliest deadlines."""
+        """Drop the first `count` ranges, in order of deadlines."""
         while count:
             ranges = self._ranges[self._deadlines[0]]
             here = min(count, len(ranges) // 2)

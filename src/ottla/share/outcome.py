@@ -31,7 +31,7 @@ class StateBatch(NamedTuple):
 
 
 class AcquiredRange(NamedTuple):
-    """A range of records that a member acquired, and how often they were delivered, with this time."""
+    """A range of records that a member acquired, and the number of their deliveries, including this one."""
 
     first_offset: int
     last_offset: int
@@ -72,7 +72,7 @@ class AcknowledgeRecords(NamedTuple):
 class ReleaseMember(NamedTuple):
     """An input: a member's share session has ended, so that its records from an offset on are released. The delivery counts.
 
-    Only so many runs are examined at once. The outcome has the offset from which the release must continue.
+    One decision examines a limited number of runs. Its outcome has the offset from which the release must continue.
     """
 
     member_id: str
@@ -141,7 +141,7 @@ class ShareOutcome(NamedTuple):
 
 
 NO_OUTCOME: Final = ShareOutcome()
-"""Nothing to do."""
+"""The outcome of an input that changes nothing."""
 
 
 def refuse(error_code: int, error_message: str) -> ShareOutcome:

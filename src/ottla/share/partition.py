@@ -47,7 +47,7 @@ from ottla.wire.errors import NONE, NOT_LEADER_OR_FOLLOWER, UNKNOWN_SERVER_ERROR
 from ottla.wire.schema import Uuid
 
 MOST_EXPIRED: Final = 500
-"""The most locked ranges that end at once: about two milliseconds of work. The others are due at the same time."""
+"""The most locked ranges that end in one decision, in about two milliseconds. The next decision ends further ones."""
 
 
 class ShareStatus(Enum):

@@ -1,4 +1,4 @@
-"""Persisted states: what a share partition writes, what becomes of it after a write's result, and which states can be loaded."""
+"""The persisted states of a share partition: the batches to write, the changes after a write's result, and the loaded window."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ _turn = attrgetter("turn")
 class ShareSession:
     """One member's share session. `epoch` is the epoch of the next request, and `key` is woken when a partition becomes due.
 
-    `owed` are the partitions that the next response must contain: new ones, and those that the last response had an error of.
+    `owed` are the partitions that the next response must contain: new ones, and those with an error in the last response.
     """
 
     __slots__ = ("_turns", "connection_id", "due", "epoch", "group_id", "held", "is_over", "key", "member_id", "owed")
@@ -91,19 +91,19 @@ class ShareSession:
         return place
 
     def record(self, place: SharedPlace, error_code: int) -> None:
-        """Record that the response contains a partition without records. An error is repeated until a response without it."""
+        """Record that the response contains a partition without records. An error is repeated until it is over."""
         if error_code:
             self.owed[place] = None
-            self._to_the_end(place)
+            self._move_to_end(place)
         else:
             self.owed.pop(place, None)
 
     def record_records(self, place: SharedPlace) -> None:
         """Record that the response contains records of a partition, whose turn is then over."""
         self.owed.pop(place, None)
-        self._to_the_end(place)
+        self._move_to_end(place)
 
-    def _to_the_end(self, place: SharedPlace) -> None:
+    def _move_to_end(self, place: SharedPlace) -> None:
         self._turns += 1
         place.turn = self._turns
 

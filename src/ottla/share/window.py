@@ -72,16 +72,16 @@ class InFlightWindow:
         return self.runs(max(first_offset, self.start_offset), self.end_offset) if self else iter(())
 
     def count_runs(self, first_offset: int, last_offset: int) -> int:
-        """Return the number of runs between two offsets, at least 1, with gaps between in-flight batches."""
+        """Return the number of runs between two offsets, at least 1. A gap between in-flight batches counts as a run."""
         return max(bisect_right(self._firsts, last_offset) - bisect_right(self._firsts, first_offset) + 1, 1)
 
     def end_of_runs(self, first_offset: int, last_offset: int, most: int) -> int:
-        """Return the last offset of so many runs from an offset on, with gaps, but none after `last_offset`."""
+        """Return the last offset of the first `most` runs from an offset on, counting gaps as runs, but at most `last_offset`."""
         after = bisect_right(self._firsts, first_offset) + most - 1
         return min(self._firsts[after] - 1, last_offset) if after < len(self._firsts) else last_offset
 
     def next_present(self, offset: int, last_offset: int) -> int:
-        """Return the first offset with a cell that is not before this offset, but none after `last_offset`."""
+        """Return the first offset from this one on that has a cell, but at most `last_offset`."""
         at = bisect_right(self._firsts, offset) - 1
         if at >= 0 and self._cells[at] is not None:
             return offset
@@ -94,7 +94,7 @@ class InFlightWindow:
         return self._bounds[after - 1], last
 
     def last_before_hole(self, offset: int) -> int:
-        """Return the last offset with a cell that is not after this offset, or one at least as large in the same run."""
+        """Return the offset itself if it has a cell, else the last offset before it that has one."""
         if offset > self.end_offset:
             return self.end_offset
         at = bisect_right(self._firsts, offset) - 1
@@ -139,7 +139,7 @@ class InFlightWindow:
             self.complete_count += last_offset - first_offset + 1
 
     def add_bounds(self, offsets: Iterable[int]) -> None:
-        """Let an in-flight batch begin at each of these offsets."""
+        """Begin an in-flight batch at each of these offsets."""
         for offset in offsets:
             at = bisect_left(self._bounds, offset)
             if at == len(self._bounds) or self._bounds[at] != offset:

@@ -27,6 +27,8 @@ from ottla.wire.errors import (
 )
 
 RENEW_FROM: Final = 2
+"""The first version of ShareFetch and ShareAcknowledge with the type RENEW."""
+"""The first version of ShareFetch and ShareAcknowledge with the type RENEW."""
 DECIDED_AT_ONCE: Final = 250
 """Ranges, acknowledge types and runs of records between two pauses: about a millisecond of work."""
 NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."
@@ -88,14 +90,14 @@ class RecordAcknowledgements:
         "_missing",
         "_name_of",
         "_owed",
-        "_rooms",
+        "_shares",
         "_without_ranges",
         "at_end",
         "results",
     )
 
-    def __init__(self, rooms: SharePartitions, name_of: Callable[[bytes], str | None], member: AcknowledgingMember) -> None:
-        self._rooms = rooms
+    def __init__(self, shares: SharePartitions, name_of: Callable[[bytes], str | None], member: AcknowledgingMember) -> None:
+        self._shares = shares
         self._name_of = name_of
         self._member = member
         self._owed: list[PendingWrite] = []
@@ -107,7 +109,7 @@ class RecordAcknowledgements:
         self._completed: Callable[[], None] | None = None
 
     def add(self, topic_id: bytes, index: int, batches: Sequence[AcknowledgementBatch], now: Now) -> Steps[None]:
-        """Decide the acknowledgements of one partition, with pauses. What the share coordinator must store waits for `store`."""
+        """Decide the acknowledgements of one partition, with pauses. `store` then writes the changed states."""
         member, key = self._member, (topic_id, index)
         asked = [(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches]
         refused = yield from self._refusal(topic_id, index, asked)
@@ -118,10 +120,12 @@ class RecordAcknowledgements:
             self._without_ranges.append(key)
             return
         self._has_ranges = True
-        led = self._rooms.get(member.group_id, topic_id, index)
+        led = self._shares.get(member.group_id, topic_id, index)
         if led is not None and led.failure is not None:
             led = None  # nothing was delivered from it
-        error_code = self._rooms.absent_error(self._name_of(topic_id) or "", index) if led is None else led.partition.leader_error()
+        error_code = (
+            self._shares.absent_error(self._name_of(topic_id) or "", index) if led is None else led.partition.leader_error()
+        )
         if led is None or error_code:
             self._record(key, error_code, None)
             return
@@ -134,7 +138,7 @@ class RecordAcknowledgements:
         self._missing += 1
         answered = PartialAnswers(len(parts), partial(self._on_answer, key))
         for part in parts:
-            owed = self._rooms.acknowledge(led, part, answered.add, now)
+            owed = self._shares.acknowledge(led, part, answered.add, now)
             if owed is not None:
                 self._owed.append(owed)
             if len(parts) > 1:
@@ -158,10 +162,10 @@ class RecordAcknowledgements:
                 self.results.setdefault(key, (NONE, None))
         if self._owed:
             owed, self._owed = self._owed, []
-            self._rooms.store(self._member.group_id, owed)
+            self._shares.store(self._member.group_id, owed)
 
     def reply(self, finish: Callable[[], Ready]) -> Ready | DelayedReply:
-        """Return the reply that `finish` makes after the last result. Later requests of the connection need not wait for it."""
+        """Return the reply that `finish` makes after the last result. Later requests of the connection do not wait for it."""
 
         def end() -> Ready:
             if self.at_end is not None:
@@ -175,7 +179,7 @@ class RecordAcknowledgements:
         return delayed
 
     def _refusal(self, topic_id: bytes, index: int, asked: Sequence[AcknowledgementRange]) -> Steps[AcknowledgeResult | None]:
-        """Return why the acknowledgements of a partition are refused before their records are looked at, in Kafka's order."""
+        """Return why the acknowledgements of a partition are refused whatever the states of its records are, in Kafka's order."""
         member, name = self._member, self._name_of(topic_id)
         if name is None:
             return UNKNOWN_TOPIC_ID, None
@@ -190,7 +194,7 @@ class RecordAcknowledgements:
                 yield None
         if not member.readable[name]:
             return TOPIC_AUTHORIZATION_FAILED, None
-        if not self._rooms.has_partition(name, index):
+        if not self._shares.has_partition(name, index):
             return UNKNOWN_TOPIC_OR_PARTITION, None
         if member.is_renewal and any(RENEW in types for _, _, types in asked) and not self._may_renew:
             return INVALID_RECORD_STATE, NO_RENEWAL
@@ -198,7 +202,7 @@ class RecordAcknowledgements:
 
     @property
     def _may_renew(self) -> bool:
-        return self._rooms.config(self._member.group_id).renew_acknowledge_enable
+        return self._shares.config(self._member.group_id).renew_acknowledge_enable
 
     def _on_answer(self, key: PlaceKey, error_code: int, message: str | None) -> None:
         self._record(key, error_code, message)
@@ -208,7 +212,7 @@ class RecordAcknowledgements:
 
     def _record(self, key: PlaceKey, error_code: int, message: str | None) -> None:
         self.results[key] = error_code, message
-        counts = self._rooms.counts
+        counts = self._shares.counts
         if error_code:
             counts.failed_acknowledgements += 1
         else:

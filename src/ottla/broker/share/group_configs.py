@@ -13,8 +13,8 @@ from ottla.share.outcome import ShareLimits
 
 BY_DURATION: Final = "by_duration:"
 EARLIEST: Final = "earliest"
-MOST_KNOWN: Final = 1000
-"""Groups whose settings are kept parsed."""
+MOST_CACHED: Final = 1000
+"""The most groups whose parsed settings are cached."""
 _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?)([DHMS])", re.IGNORECASE)
 _MS: Final = {"D": 86_400_000, "H": 3_600_000, "M": 60_000, "S": 1000}
 
@@ -46,23 +46,23 @@ class ShareGroupConfigs:
     def __init__(self, image: ClusterImage, settings: SettingsInForce) -> None:
         self._image = image
         self._settings = settings
-        self._of: BrokerSettings | None = None
-        self._known: dict[str, tuple[Mapping[str, str] | None, ShareGroupConfig]] = {}
+        self._parsed_with: BrokerSettings | None = None
+        self._cached: dict[str, tuple[Mapping[str, str] | None, ShareGroupConfig]] = {}
 
     def of(self, group_id: str) -> ShareGroupConfig:
         """Return the settings of a group."""
         settings = self._settings.value
-        if settings is not self._of:
-            self._known.clear()
-            self._of = settings
+        if settings is not self._parsed_with:
+            self._cached.clear()
+            self._parsed_with = settings
         texts = self._image.group_configs.get(group_id)
-        known = self._known.get(group_id)
+        known = self._cached.get(group_id)
         if known is not None and known[0] is texts:
             return known[1]
-        if len(self._known) >= MOST_KNOWN:
-            self._known.clear()
+        if len(self._cached) >= MOST_CACHED:
+            self._cached.clear()
         found = _parse(settings, texts or {})
-        self._known[group_id] = texts, found
+        self._cached[group_id] = texts, found
         return found
 
 

@@ -17,7 +17,7 @@ from ottla.wire.errors import error_name
 log = logging.getLogger("ottla.broker")
 
 LED_AT_ONCE: Final = 500
-"""The share partitions whose group is compared between two pauses."""
+"""The share partitions that are compared with the queries between two pauses."""
 
 
 def read_in_flight(shares: SharePartitions, queries: Sequence[InFlightQuery], now_ms: int) -> Steps[dict[str, GroupInFlight]]:

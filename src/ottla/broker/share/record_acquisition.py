@@ -16,7 +16,7 @@ from ottla.share.outcome import AcquiredRange, AcquireRecords
 from ottla.wire.errors import CORRUPT_MESSAGE, KAFKA_STORAGE_ERROR
 
 MOST_TRIES: Final = 4
-"""Reads in one attempt, each after all records of the read before it were archived, as those of aborted transactions."""
+"""The most reads for one acquisition. A further read follows one whose records were all archived, as of aborted transactions."""
 
 
 class AcquireLimits(NamedTuple):
@@ -37,7 +37,7 @@ class Acquired(NamedTuple):
 
 
 UNCHECKED: Final = Acquired(None, ())  # type: ignore[arg-type]  # it is never sent
-"""The result if the records are not checked yet since the broker's start. Another read continues the checks."""
+"""The result while the broker has not checked these records since its start. Another read continues the check."""
 
 
 def available_bytes(shares: SharePartitions, led: LedSharePartition, most: int, now: Now) -> int:

@@ -1,7 +1,7 @@
 """The share partitions that this broker leads, of all share groups: loaded when first fetched, and dropped with the leadership.
 
-The state of a share partition comes from the share coordinator and returns there with each acknowledgement. What changes in a share
-partition, or in its log, makes it due again in the sessions that fetch it, and wakes their waiting fetches. A share partition that
+The state of a share partition comes from the share coordinator and returns there with each acknowledgement. A change of a share
+partition, or of its log, makes it due again in the sessions that fetch it, and wakes their waiting fetches. A share partition that
 no session fetches is dropped as soon as nothing in it is acquired. Depends on neither requests nor connections.
 """
 
@@ -287,7 +287,7 @@ class SharePartitions:
         self._persister.write(group_id, states, partial(self._on_written, owed))
 
     def release(self, sessions: Sequence[ShareSession]) -> None:
-        """Make available what the members of ended sessions have acquired, and stop watching their partitions."""
+        """Release the records that the members of ended sessions have acquired, and stop watching their partitions."""
         for session in sessions:
             held = [led for place in session.held.values() if (led := self._stop_watching(session, place)) is not None]
             for led in held:
@@ -302,7 +302,7 @@ class SharePartitions:
             yield None
 
     def _release(self, session: ShareSession, left: Sequence[LedSharePartition]) -> Steps[None]:
-        """Release the records of a member in share partitions, with pauses. What is released between two is stored together."""
+        """Release the records of a member in share partitions, with pauses. Releases between two pauses are stored together."""
         cost, owed, released = 0, list[PendingWrite](), list[LedSharePartition]()
         for led in left:
             first_offset: int | None = 0
@@ -320,7 +320,7 @@ class SharePartitions:
         self._end_release(session, released, owed)
 
     def _end_release(self, session: ShareSession, released: Sequence[LedSharePartition], owed: Sequence[PendingWrite]) -> None:
-        """Store what was released. In the share partitions of `released`, that is all, and the member can acquire records again."""
+        """Store the releases. In the share partitions of `released`, all is released, and the member can acquire records again."""
         if owed:
             self.store(session.group_id, owed)
         for led in released:
@@ -336,7 +336,7 @@ class SharePartitions:
         return led
 
     def forget(self, session: ShareSession, places: Iterable[SharedPlace]) -> None:
-        """Stop watching partitions that a session no longer fetches. The member keeps what it has acquired in them."""
+        """Stop watching partitions that a session no longer fetches. The member keeps the records that it has acquired in them."""
         for place in places:
             led = self._stop_watching(session, place)
             if led is not None:
@@ -454,7 +454,7 @@ class SharePartitions:
             self._drop(led)
 
     def _drop(self, led: LedSharePartition) -> None:
-        """Forget a share partition. The sessions that fetch it find out with their next read, and load it again."""
+        """Remove a share partition. The next read of a session that fetches it loads it again."""
         led.is_dropped = True
         led.machine.fence()
         del self._led[led.key]
