@@ -1,6 +1,6 @@
 """A commit of offsets as groups check it, in a producer's transaction or outside one, and the rules for members with epochs.
 
-Consumer and streams groups share these rules (KIP-848, KIP-1071, KIP-1251). Stores nothing, and knows no kind of groups.
+Consumer and streams groups share these rules (KIP-848, KIP-1071, KIP-1251). They store nothing, and depend on no kind of group.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class CommitPartition(NamedTuple):
 class Commit(NamedTuple):
     """A commit of offsets. `epoch` is the member's generation or epoch, and negative if the client is no member.
 
-    `places` are the partitions whose offsets can be stored: those with too much metadata are refused whatever the member is.
+    `places` are the partitions whose offsets can be stored. Others have too much metadata, and are refused in any case.
     """
 
     member_id: str
@@ -47,7 +47,7 @@ class Commit(NamedTuple):
 
 
 def commit_of(body: OffsetCommitRequest | TxnOffsetCommitRequest, version: int, metadata_max_bytes: int) -> Commit:
-    """Return the commit that a request asks for."""
+    """Return the commit of a request."""
     return Commit(
         body.member_id,
         body.group_instance_id,
@@ -81,7 +81,7 @@ Member = TypeVar("Member", bound=EpochMember)
 def member_commit_error(
     commit: Commit, members: Mapping[str, Member], given_at: Callable[[Member, CommitPartition], int | None]
 ) -> int:
-    """Return the error of a commit. A client that is no member can commit while there are no members.
+    """Return the error of a commit. A client that is no member can commit while the group has no members.
 
     A member can commit with an older epoch if it had all partitions then. `given_at` returns the epoch at which a member got a
     partition, or None if it does not have the partition.

@@ -1,6 +1,6 @@
 """The draft of a decision about one group of any kind: it collects records, replies, timers and orders, and changes nothing.
 
-The rules of a protocol are elsewhere, as functions of a draft. It knows its group's id and settings, and nothing of members.
+The rules of a protocol are elsewhere, as functions of a draft. A draft reads its group's id and settings, but no members.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class GroupDraft(Generic[G]):
     context: Context
     now: Now
     token: int = NOBODY
-    _of_group: Mapping[str, Any] | None = field(default=None, init=False)
+    _group_configs: Mapping[str, Any] | None = field(default=None, init=False)
     _records: list[GroupRecord] = field(default_factory=list, init=False)
     _replies: list[Reply] = field(default_factory=list, init=False)
     _timers: dict[Hashable, int | None] = field(default_factory=dict, init=False)
@@ -56,11 +56,11 @@ class GroupDraft(Generic[G]):
     def cancel(self, key: Hashable) -> None:
         self._timers[key] = None
 
-    def group_setting(self, name: str, otherwise: V) -> V:
-        """Return the group's own value of the setting `name`, or `otherwise` if the group has no value of its own."""
-        if self._of_group is None:
-            self._of_group = self.context.of_group(self.group_id)
-        value: V = self._of_group.get(name, otherwise)
+    def group_setting(self, name: str, default: V) -> V:
+        """Return the group's own value of the setting `name`, or `default` if the group has no value of its own."""
+        if self._group_configs is None:
+            self._group_configs = self.context.of_group(self.group_id)
+        value: V = self._group_configs.get(name, default)
         return value
 
     def outcome(self) -> GroupOutcome:

@@ -1,6 +1,6 @@
 """Checks of heartbeats that consumer, share and streams groups share: texts, member ids, epochs, instance ids, and memory.
 
-Each returns a `Refusal`, or None if nothing is wrong. They know no kind of groups.
+Each returns a `Refusal`, or None if nothing is wrong. They are the same for each kind of group.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ def unknown_member(group_id: str, member_id: str) -> Refusal:
 def wrong_epoch(kind: str, epoch: int, known: int, remedy: str) -> Refusal:
     """Return the refusal of a member of this `kind` of groups with a wrong epoch. The `remedy` is what the member does next."""
     comparison = "greater" if epoch > known else "smaller"
-    who = f"The {kind} group member has a {comparison} member epoch ({epoch})"
-    return Refusal(FENCED_MEMBER_EPOCH, f"{who} than the one known by the group coordinator ({known}): {remedy} and rejoin.")
+    subject = f"The {kind} group member has a {comparison} member epoch ({epoch})"
+    return Refusal(FENCED_MEMBER_EPOCH, f"{subject} than the one known by the group coordinator ({known}): {remedy} and rejoin.")
 
 
 def static_error(static: Mapping[str, str], member_id: str, instance_id: str) -> Refusal | None:
-    """Return a refusal unless the static member with this instance id has this member id. `static` are the ids of such members."""
+    """Return a refusal unless the static member with this instance id has this member id. `static`: member ids by instance id."""
     holder = static.get(instance_id)
     if holder is None:
         return Refusal(UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown: join first.")

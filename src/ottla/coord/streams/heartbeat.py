@@ -1,7 +1,7 @@
-"""StreamsGroupHeartbeat (KIP-1071), by which a member joins, stays alive, and gets its tasks, and by which a topology is set up.
+"""StreamsGroupHeartbeat (KIP-1071): a member joins, keeps its session, gets its tasks, and sends the topology when it joins.
 
 A heartbeat finds its member (`membership`), notes what it reports (`reports`), compares the topology with the present topics
-(`outlook`), gets the member's target (`target`), leads the member toward it, and replies with the group's statuses.
+(`outlook`), gets the member's target (`target`), reconciles the member with it, and replies with the group's statuses.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
         draft.store(member_record(draft.group_id, updated))
     _note_stale_topology(draft, updated)
     is_warm = note_offsets(draft, body, updated)
-    look = evaluate(draft, topology, changed=updated is not member or is_warm)
-    if isinstance(look, Refusal):
-        return look
+    outlook = evaluate(draft, topology, changed=updated is not member or is_warm)
+    if isinstance(outlook, Refusal):
+        return outlook
     store_reports(draft, updated)
-    aim = target(draft, look.epoch, updated, look.configured, delayed=_delay(draft))
-    settled = lead(draft, updated, aim)
-    if isinstance(settled, Refusal):
-        return settled
-    _finish(draft, body, member, settled, look.configured)
+    assignment = target(draft, outlook.epoch, updated, outlook.configured, delayed=_begin_delay(draft))
+    reconciled = lead(draft, updated, assignment)
+    if isinstance(reconciled, Refusal):
+        return reconciled
+    _finish(draft, body, member, reconciled, outlook.configured)
     return None
 
 
 def _growth(draft: StreamsDraft, member: StreamsMember, updated: StreamsMember, topology: Topology) -> int:
-    """Return the memory in bytes that the group needs more with the updated member, and with a new topology."""
+    """Return the additional memory in bytes for the updated member, and for a new topology."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight - (0 if is_new else member.weight)
     return growth + (topology_weight(topology) if draft.group.topology is None else 0)
@@ -75,8 +75,8 @@ def _note_stale_topology(draft: StreamsDraft, member: StreamsMember) -> None:
         draft.statuses.append(stale_topology(member.topology_epoch, topology.epoch))
 
 
-def _delay(draft: StreamsDraft) -> bool:
-    """Return whether the first assignment of a new group still waits for members, and begin this delay for the first member."""
+def _begin_delay(draft: StreamsDraft) -> bool:
+    """Begin the delay of a new group's first assignment if this is its first member. Return whether the assignment is delayed."""
     group = draft.group
     if group.delayed or group.members:
         return group.delayed
@@ -92,22 +92,22 @@ def _finish(
     draft: StreamsDraft,
     body: StreamsGroupHeartbeatRequest,
     member: StreamsMember,
-    settled: StreamsMember,
+    reconciled: StreamsMember,
     configured: ConfiguredTopology,
 ) -> None:
     """Restart the member's session, and reply with its tasks and the statuses of the group."""
     group = draft.group
-    draft.expect(settled)
+    draft.expect(reconciled)
     if body.shutdown_application and group.shutdown_member_id is None:
-        log.info("group %s: member %s requests a shutdown of the application", group.group_id, settled.member_id)
-        draft.store(ShutdownRequested(group.group_id, settled.member_id))
-    is_changed = body.member_epoch == JOINING_EPOCH or settled.assigned != member.assigned
-    includes_tasks = must_include_tasks(draft, body, settled, is_changed=is_changed)
-    endpoint_epoch = group.endpoint_epoch + (1 if is_changed and settled.user_endpoint is not None else 0)
+        log.info("group %s: member %s requests a shutdown of the application", group.group_id, reconciled.member_id)
+        draft.store(ShutdownRequested(group.group_id, reconciled.member_id))
+    is_changed = body.member_epoch == JOINING_EPOCH or reconciled.assigned != member.assigned
+    includes_tasks = must_include_tasks(draft, body, reconciled, is_changed=is_changed)
+    endpoint_epoch = group.endpoint_epoch + (1 if is_changed and reconciled.user_endpoint is not None else 0)
     if endpoint_epoch != group.endpoint_epoch and group.members:
         draft.store(EndpointsChanged(group.group_id))
-    draft.statuses += _statuses(draft, settled, configured, requests_shutdown=body.shutdown_application)
-    draft.answer(response_to(draft, body, settled, configured, includes_tasks=includes_tasks, endpoint_epoch=endpoint_epoch))
+    draft.statuses += _statuses(draft, reconciled, configured, requests_shutdown=body.shutdown_application)
+    draft.answer(response_to(draft, body, reconciled, configured, includes_tasks=includes_tasks, endpoint_epoch=endpoint_epoch))
 
 
 def _statuses(

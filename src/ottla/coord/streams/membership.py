@@ -1,4 +1,4 @@
-"""The member of a heartbeat: found or created, replaced if it is static, updated, led toward its target, and removed."""
+"""The member of a heartbeat: found or created, replaced if it is static, updated, reconciled with its target, and removed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def update_member(member: StreamsMember, ask: TaskAsk) -> StreamsMember:
     body = ask.body.request
     tags = None if body.client_tags is None else tuple(sorted({tag.key: tag.value for tag in body.client_tags}.items()))
     endpoint = body.user_endpoint
-    says: dict[str, object] = {
+    reported: dict[str, object] = {
         "instance_id": body.instance_id,
         "rack_id": body.rack_id,
         "client_id": ask.client_id,
@@ -94,13 +94,13 @@ def update_member(member: StreamsMember, ask: TaskAsk) -> StreamsMember:
         "user_endpoint": None if endpoint is None else (endpoint.host, endpoint.port),
         "client_tags": tags,
     }
-    news = {name: value for name, value in says.items() if value is not None and value != getattr(member, name)}
-    return replace(member, **news) if news else member  # type: ignore[arg-type]  # types as in the fields
+    changes = {name: value for name, value in reported.items() if value is not None and value != getattr(member, name)}
+    return replace(member, **changes) if changes else member  # type: ignore[arg-type]  # types as in the fields
 
 
-def lead(draft: StreamsDraft, member: StreamsMember, aim: TaskTarget) -> StreamsMember | Refusal:
+def lead(draft: StreamsDraft, member: StreamsMember, target: TaskTarget) -> StreamsMember | Refusal:
     """Return a member after the largest possible step toward its target assignment. Set a timeout if it must revoke tasks."""
-    if member.is_reconciled_to(aim.epoch):
+    if member.is_reconciled_to(target.epoch):
         return member
     group, process_id = draft.group, member.process_id
 
@@ -115,13 +115,13 @@ def lead(draft: StreamsDraft, member: StreamsMember, aim: TaskTarget) -> Streams
     around = TaskSurroundings(is_active_taken, is_copy_taken, draft.owned)
     if must_begin_anew(member, around):
         return Refusal(FENCED_MEMBER_EPOCH, "The streams group member is in a unknown state: give up all tasks and rejoin.")
-    led = reconcile(member, aim, around)
-    if led == member:
+    reconciled = reconcile(member, target, around)
+    if reconciled == member:
         return member
-    draft.store(current_record(draft.group_id, led))
-    key = RebalanceKey(draft.group_id, led.member_id)
-    if led.state is StreamsMemberState.UNREVOKED_TASKS:
-        draft.after(key, led.rebalance_timeout_ms)
+    draft.store(current_record(draft.group_id, reconciled))
+    key = RebalanceKey(draft.group_id, reconciled.member_id)
+    if reconciled.state is StreamsMemberState.UNREVOKED_TASKS:
+        draft.after(key, reconciled.rebalance_timeout_ms)
     else:
         draft.cancel(key)
-    return led
+    return reconciled

@@ -17,7 +17,7 @@ from ottla.wire.errors import STREAMS_INVALID_TOPOLOGY, UNKNOWN_MEMBER_ID
 
 
 class TopologyOutlook(NamedTuple):
-    """The group's topology with its tasks, and the group's epoch, as they become with a heartbeat."""
+    """The group's topology with its tasks, and the group's epoch, after a heartbeat."""
 
     configured: ConfiguredTopology
     epoch: int
@@ -39,7 +39,7 @@ def topology_after(draft: StreamsDraft, sent: Topology | None) -> Topology | Ref
 def evaluate(draft: StreamsDraft, topology: Topology, *, changed: bool) -> TopologyOutlook | Refusal:
     """Store the topology if it is new, and raise the group's epoch if the topology, its topics or the settings have changed.
 
-    `changed`: the epoch rises in any case, because the member is new, has reported other values, or has warmed a task up.
+    `changed`: the epoch rises in any case, because the member is new, has reported other values, or a warm-up task has caught up.
     """
     group = draft.group
     if group.topology is None:

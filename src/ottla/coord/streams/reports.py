@@ -45,15 +45,15 @@ def store_reports(draft: StreamsDraft, member: StreamsMember) -> None:
 
 
 def must_include_tasks(
-    draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, settled: StreamsMember, *, is_changed: bool
+    draft: StreamsDraft, body: StreamsGroupHeartbeatRequest, reconciled: StreamsMember, *, is_changed: bool
 ) -> bool:
     """Return whether the reply has the member's tasks: after a change, and again if the member perhaps missed a reply.
 
     After a failure, a member sends all fields, with the tasks that it has. If these are not its tasks, it missed a reply. A member
     that does not report its tasks for `UNCONFIRMED_MS` missed one, too: an earlier, delayed request can have received it.
     """
-    group, member_id, owned = draft.group, settled.member_id, draft.owned
-    has_all = owned is not None and owned == settled.assigned.without_epochs()
+    group, member_id, owned = draft.group, reconciled.member_id, draft.owned
+    has_all = owned is not None and owned == reconciled.assigned.without_epochs()
     if is_changed or (body.rebalance_timeout_ms != -1 and owned is not None and not has_all):
         draft.store(TasksSent(group.group_id, member_id, draft.now.mono_ms))
         return True

@@ -29,7 +29,7 @@ ResponseTaskIds = StreamsGroupHeartbeatRequest.TaskIds
 def response_to(
     draft: StreamsDraft,
     body: StreamsGroupHeartbeatRequest,
-    settled: StreamsMember,
+    reconciled: StreamsMember,
     configured: ConfiguredTopology,
     *,
     includes_tasks: bool,
@@ -37,8 +37,8 @@ def response_to(
 ) -> HeartbeatResult:
     """Return the response, with tasks if `includes_tasks`, and with the endpoints if the member has not seen their epoch."""
     response = StreamsGroupHeartbeatResponse(
-        member_id=settled.member_id,
-        member_epoch=settled.epoch,
+        member_id=reconciled.member_id,
+        member_epoch=reconciled.epoch,
         heartbeat_interval_ms=draft.setting_of_group("heartbeat.interval.ms"),
         status=[StreamsGroupHeartbeatResponse.Status(status_code=each.code, status_detail=each.detail) for each in draft.statuses],
         # A group that was just created has no endpoint epoch yet, as in Kafka.
@@ -48,11 +48,11 @@ def response_to(
         response.task_offset_interval_ms = draft.setting_of_group("task.offset.interval.ms")
         response.acceptable_recovery_lag = draft.setting_of_group("acceptable.recovery.lag")
     if includes_tasks:
-        response.active_tasks = _listed(settled.assigned.active)
-        response.standby_tasks = _listed(settled.assigned.standby)
-        response.warmup_tasks = _listed(settled.assigned.warmup)
+        response.active_tasks = _listed(reconciled.assigned.active)
+        response.standby_tasks = _listed(reconciled.assigned.standby)
+        response.warmup_tasks = _listed(reconciled.assigned.warmup)
     if endpoint_epoch != body.endpoint_information_epoch:
-        response.partitions_by_user_endpoint = list(_endpoints(draft, settled, configured))
+        response.partitions_by_user_endpoint = list(_endpoints(draft, reconciled, configured))
     return HeartbeatResult(response, configured.missing)
 
 
@@ -60,11 +60,11 @@ def _listed(tasks: Mapping[str, Mapping[int, int] | AbstractSet[int]]) -> list[R
     return [ResponseTaskIds(subtopology_id=name, partitions=sorted(held)) for name, held in sorted(tasks.items())]
 
 
-def _endpoints(draft: StreamsDraft, settled: StreamsMember, configured: ConfiguredTopology) -> Iterator[EndpointToPartitions]:
+def _endpoints(draft: StreamsDraft, reconciled: StreamsMember, configured: ConfiguredTopology) -> Iterator[EndpointToPartitions]:
     """Yield the partitions of all members with an endpoint. Those of unchanged members are cached by the group."""
     group = draft.group
     for member_id, member in group.members.items():
-        if member_id in (settled.member_id, draft.replaced) or member.user_endpoint is None:
+        if member_id in (reconciled.member_id, draft.replaced) or member.user_endpoint is None:
             continue
         known = group.endpoints.get(member_id)
         if known is None or configured is not group.configured:
@@ -72,8 +72,8 @@ def _endpoints(draft: StreamsDraft, settled: StreamsMember, configured: Configur
             if configured is group.configured:
                 group.endpoints[member_id] = known
         yield known
-    if settled.user_endpoint is not None:
-        yield _endpoint_of(draft, settled, settled.user_endpoint, configured)
+    if reconciled.user_endpoint is not None:
+        yield _endpoint_of(draft, reconciled, reconciled.user_endpoint, configured)
 
 
 def _endpoint_of(

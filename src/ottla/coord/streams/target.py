@@ -83,9 +83,9 @@ def _is_time(draft: StreamsDraft) -> bool:
 
 
 def _awaits_heartbeats(draft: StreamsDraft, configured: ConfiguredTopology) -> bool:
-    """Return whether the coordinator has just restarted, so that members with warm-up tasks are unknown to it for a moment.
+    """Return whether the coordinator has just restarted, and awaits heartbeats of members that can have warm-up tasks.
 
-    Tasks would move without warm-up tasks. A member that cannot run these does not wait.
+    An assignment without these would move tasks without warm-up tasks. A member that cannot run warm-up tasks does not wait.
     """
     began_ms = draft.group.recalled_ms
     if began_ms is None or draft.version < WARMUPS_FROM or not draft.configs.num_warmup_replicas:
@@ -120,7 +120,7 @@ def _is_large(members: Members, configured: ConfiguredTopology) -> bool:
 
 
 def _store_end(draft: StreamsDraft, epoch: int, found: FoundTasks, began_wall_ms: int) -> None:
-    """Store that the targets of an epoch are complete, and the members that differ from them until tasks are warm.
+    """Store that the targets of an epoch are complete, and the tasks that members have instead until warm-up tasks have caught up.
 
     The interval to the next assignment counts from the beginning of this one, so that members do not wait longer if it took long.
     """
@@ -169,7 +169,7 @@ class _Snapshot(NamedTuple):
 
 
 def _snapshot(draft: StreamsDraft, members: Members) -> _Snapshot:
-    """Return a snapshot with what the request changes. A static member has the target of its predecessor."""
+    """Return a snapshot with the changes of this request. A static member has the target of its predecessor."""
     group, reports = draft.group, draft.reported
     targets = dict(group.targets)
     if draft.replaced is not None:
@@ -182,7 +182,7 @@ def _snapshot(draft: StreamsDraft, members: Members) -> _Snapshot:
 def _find_tasks(
     group_id: str, snapshot: _Snapshot, configured: ConfiguredTopology, configs: AssignmentConfigs, epoch: int
 ) -> Pauses[FoundTasks]:
-    """Compute an assignment with pauses: the targets, and what differs from them until tasks are warm."""
+    """Compute an assignment with pauses: the targets, and the differences until warm-up tasks have caught up."""
     inputs = yield from _task_members(snapshot)
     targets = yield from _assign(group_id, inputs, configured, configs, epoch)
     patches: Mapping[str, TaskSets] = {}
