@@ -1,6 +1,6 @@
 """The objects that one broker is composed of: created and connected to each other here, and nowhere else.
 
-Each object gets only what it uses. The assembly knows all of them, but has no life: `broker.broker` starts, runs and closes them.
+Each object gets only its dependencies. The assembly contains all objects; `broker.broker` starts, runs and closes them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class BrokerAssembly:
     def _cordoned_brokers(self) -> Collection[int]:
         """Return this broker's id if it is the only broker and all its log directories are cordoned, else no ids.
 
-        Brokers of a cluster over ZooKeeper do not know this about each other.
+        Brokers of a cluster over ZooKeeper do not exchange this.
         """
         return (self.node_id,) if self.is_alone and self.log_directories.are_cordoned else ()
 
@@ -207,36 +207,38 @@ class BrokerAssembly:
         """Create the publisher, which applies the cluster's metadata to this broker, and the source of the metadata."""
         registry, image, scheduler, replicas = self.shared, self.image, self.scheduler, self.replication.manager
         rooms = (image, replicas, self.configs, self.quotas, self.features, scheduler)
-        told = (
+        callbacks = (
             self.groups.topics_changed,
             self._topics_deleted,
             self.metadata_waits.notify,
             self.controller.settings_changed,
         )
-        self.publisher = MetadataPublisher(*rooms, *told)
+        self.publisher = MetadataPublisher(*rooms, *callbacks)
         self.notifications = Notifications(registry, image, scheduler, self.publisher, self._known_entries)
         self.source = self.notifications if source is None else source(self.publisher)
         self.updates = ImageUpdates(registry, image, replicas, scheduler, self.publisher, self.notifications.read_again)
 
     def _coordinate(self, assignors: tuple[Assignor, ...] | None) -> None:
         """Create the coordinators of groups and transactions, which move with the leadership of their partitions."""
-        self.asker = asker = BrokerRequester(self.channels, self.settings_in_force)
+        self.requester = requester = BrokerRequester(self.channels, self.settings_in_force)
         image, settings, scheduler = self.image, self.settings_in_force, self.scheduler
-        self.by_name = TopicsByName(image, settings, asker, scheduler, self.metadata_waits, is_alone=self.is_alone)
+        self.by_name = TopicsByName(image, settings, requester, scheduler, self.metadata_waits, is_alone=self.is_alone)
         self.streams_topics = StreamsTopics(self.by_name, scheduler)
         blocks, epoch = ProducerIdBlocks(self.shared), lambda: self.membership.broker_epoch
-        self.producer_ids = ProducerIds(image, blocks, asker, scheduler, self.node_id, epoch)
+        self.producer_ids = ProducerIds(image, blocks, requester, scheduler, self.node_id, epoch)
         rooms = CoordinatorRooms(image, self.by_name.create_internal, self.partitions, scheduler, self.changes)
         self.groups = GroupCoordinators(rooms, settings, self.random_bytes, assignors, self.rights)
         self.markers = MarkerAppender(self.partitions, self.groups.transaction_ended)
-        everywhere = TransactionMarkers(self.markers, image, scheduler, asker, self.node_id)
+        transaction_markers = TransactionMarkers(self.markers, image, scheduler, requester, self.node_id)
         new_id = self.producer_ids.next
-        self.transactions = TransactionCoordinators(rooms, settings, self.features, new_id, everywhere, is_alone=self.is_alone)
-        self.share_states = ShareStateCoordinators(rooms, settings, asker, self.node_id, is_alone=self.is_alone)
+        self.transactions = TransactionCoordinators(
+            rooms, settings, self.features, new_id, transaction_markers, is_alone=self.is_alone
+        )
+        self.share_states = ShareStateCoordinators(rooms, settings, requester, self.node_id, is_alone=self.is_alone)
         self.share_groups = ShareGroupStates(self.groups, self.share_states.persister, scheduler)
         coordinators = self.groups.coordinators, self.transactions.coordinators, self.share_states.coordinators
         self.moves = CoordinatorMoves(coordinators)
-        self.additions = PartitionAdditions(self.transactions, asker, self.node_id)
+        self.additions = PartitionAdditions(self.transactions, requester, self.node_id)
         self.share_sessions, self.shares = ShareSessions(), self._shares()
 
     def _shares(self) -> SharePartitions:
@@ -245,7 +247,7 @@ class BrokerAssembly:
         return SharePartitions(self.partitions, self.image, configs, self.share_states.persister, *rooms)
 
     def _topics_deleted(self, names: list[str], topic_ids: list[bytes], now: Now) -> None:
-        """Remove what coordinators keep of deleted topics."""
+        """Remove the state of deleted topics from the coordinators."""
         self.groups.topics_deleted(names, now)
         self.share_states.topics_deleted(names, topic_ids, now)
 
@@ -341,7 +343,7 @@ class BrokerAssembly:
             ShareStateShards: self.share_states.coordinators,
             SharePersister: self.share_states.persister,
             ShareGroupStates: self.share_groups,
-            EndOffsets: EndOffsets(self.partitions, self.image, self.asker, self.node_id),
+            EndOffsets: EndOffsets(self.partitions, self.image, self.requester, self.node_id),
             MarkerAppender: self.markers,
             TransactionGuard: TransactionGuard(self.additions, self.settings_in_force),
             TransactionCoordinators: self.transactions,

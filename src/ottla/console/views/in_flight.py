@@ -35,8 +35,8 @@ NAMED_BROKERS: Final = 5
 class InFlightRecords:
     """Neighbouring records of a partition in one state. `member` is the client and the host of `member_id`, empty without one.
 
-    `lock_ms` is the rest of the lock in ms. With `is_pending`, the state is not stored yet. `warning` says in few words why the
-    records need attention: they were delivered nearly as often as they may be, or who holds them is gone.
+    `lock_ms` is the remaining time of the lock. With `is_pending`, the state is not stored yet. `warning` is the reason why the
+    records need attention: few deliveries are left, their lock has ended, or their member has left the group.
     """
 
     topic: str
@@ -66,7 +66,7 @@ class RecordHolder:
 class RecordsInFlight:
     """The records in flight of a share group: a page of `rows`, and the filters that chose them.
 
-    `acquired` counts the records that members hold, None if this console does not know them. `matching` counts all runs that match,
+    `acquired` counts the records that members hold, None if this console cannot read them. `matching` counts all runs that match,
     of which `found` can be sorted and shown. `notes` are sentences about what is missing.
     """
 
@@ -87,7 +87,7 @@ class RecordsInFlight:
 
 
 class HeldRecords(NamedTuple):
-    """The records that members hold, by partition and by member id; None where this console does not know them."""
+    """The records that members hold, by partition and by member id; None where this console cannot read them."""
 
     by_partition: Mapping[TopicPartition, int] = {}
     by_member: Mapping[str, int] | None = None
@@ -95,7 +95,7 @@ class HeldRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class InFlightChoice:
-    """The choice of records in flight on a group's page."""
+    """The filters, the order and the page of the records in flight on a group's page."""
 
     state: str
     member: str
@@ -117,7 +117,7 @@ SORTS = {
 async def read_groups(
     cluster: ClusterSession, key: str, queries: Sequence[InFlightQuery]
 ) -> tuple[Mapping[str, GroupInFlight] | None, str]:
-    """Return the records in flight of groups, None if this console does not know them, and a sentence about that."""
+    """Return the records in flight of groups, None if this console cannot read them, and a sentence with the reason."""
     local = cluster.config.local_broker
     if local is None:
         return None, ELSEWHERE
@@ -132,7 +132,7 @@ async def read_records(
 ) -> tuple[RecordsInFlight, HeldRecords]:
     """Return the records in flight of a group that the visitor may describe, and how many are held.
 
-    `places` are the partitions that the visitor's own requests named. `is_current` is whether the group was described just now.
+    `places` are the partitions that the visitor's own requests named. With `is_current`, the group was described just now.
     """
     if choice.state not in ("", *STATES.values()):
         raise PageRefused(400, f"{choice.state[:60]!r} is no state of records: choose one of {', '.join(STATES.values())}.")
@@ -191,7 +191,7 @@ async def count_held(
 
 
 class PartitionLeaders:
-    """The partitions that the console's broker leads, and how many others lead, of those that were asked about."""
+    """The partitions of the shown groups, divided into those that the console's broker leads and those of other leaders."""
 
     def __init__(self, node_id: int, topics: Mapping[str, TopicInfo]) -> None:
         self._node_id = node_id

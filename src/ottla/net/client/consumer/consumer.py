@@ -250,7 +250,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         self._background.do(lambda: self._async.commit_soon(offsets, on_commit=on_thread(on_commit)))
 
     def store_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
+        """Store offsets of assigned partitions for the next automatic commit, or for `commit()`.
 
         An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
         not committed until their offsets are stored, for example because other threads still process them. `seek` leaves stored
@@ -352,7 +352,7 @@ class Consumer(BlockingClient[AsyncConsumer[Any, Any]], Generic[Key_co, Value_co
         return self._background.run(self._async.offsets_for_times(timestamps))
 
     def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+        """Make the call that waits for records raise `WokenUp`, or the next one if none waits. Any thread may call this.
 
         No record is lost: the consumer can go on, or close.
         """

@@ -1,6 +1,6 @@
 """The positions of a consumer, the offsets that its group has committed, and the offsets of partitions. A part of `AsyncConsumer`.
 
-It changes positions through the fetch driver, and knows nothing of subscriptions or of iterations over records.
+It changes positions through the fetch driver, and contains no subscriptions and no iterations over records.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class OffsetCalls(PollingConsumer):
         self._commits.begin(member, chosen, on_commit)
 
     def store_offsets(self, offsets: Mapping[Place, OffsetAndMetadata | int]) -> None:
-        """Let the next automatic commit, or `commit()`, commit these offsets of assigned partitions.
+        """Store offsets of assigned partitions for the next automatic commit, or for `commit()`.
 
         An offset is that of the next record to read. Needs `enable_auto_offset_store=False`: records that were handed out then are
         not committed until their offsets are stored, for example because other threads still process them. `seek` leaves stored

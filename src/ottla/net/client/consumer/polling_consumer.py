@@ -1,6 +1,6 @@
 """The base of consumers of both kinds of groups: start, errors, wakeups, shutdown, and records gathered from cursors.
 
-It knows a reader, whose waiting poll it wakes, and cursors. It has no subscription, no offsets and no acknowledgements.
+It has a reader, whose waiting poll it wakes, and reads cursors. It has no subscription, no offsets and no acknowledgements.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FetchedRecords(Protocol):
     """The driver of fetches, whose records a poll waits for."""
 
     def wake(self) -> None:
-        """Let the waiting poll check for errors and wakeups."""
+        """Wake the waiting poll, so that it checks for errors and wakeups."""
 
 
 class BadRecordPolicy(Protocol):
@@ -42,7 +42,7 @@ class BadRecordPolicy(Protocol):
 
 
 class PollingConsumer(OfOneProcess, metaclass=ClientType):
-    """The base of `AsyncConsumer` and `AsyncShareConsumer`, whose `start` makes the drivers and then calls `_begin`."""
+    """The base of `AsyncConsumer` and `AsyncShareConsumer`, whose `start` creates the drivers and then calls `_begin`."""
 
     _tasks: Tasks
     _cluster: ClusterLinks
@@ -136,7 +136,7 @@ class PollingConsumer(OfOneProcess, metaclass=ClientType):
             raise WokenUp("wakeup() was called: this consumer can go on.")
 
     def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+        """Make the call that waits for records raise `WokenUp`, or the next one if none waits. Any thread may call this.
 
         No record is lost: the consumer can go on, or close.
         """
@@ -149,7 +149,7 @@ class PollingConsumer(OfOneProcess, metaclass=ClientType):
     async def _poll(
         self, timeout_ms: int, max_records: int | None, next_cursors: Callable[[int], Awaitable[Iterable[Cursor] | None]]
     ) -> list[ConsumerRecord[Any, Any]]:
-        """Return up to `max_records` records of the first cursors with any. `next_cursors` waits for up to so many ms."""
+        """Return up to `max_records` records of the first cursors with any. `next_cursors(ms)` waits up to this time."""
         timeout_ms = arguments.whole("timeout_ms", timeout_ms)
         wanted = self._max_poll_records if max_records is None else arguments.whole("max_records", max_records, 1)
         loop = asyncio.get_running_loop()

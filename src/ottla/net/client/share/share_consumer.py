@@ -164,7 +164,7 @@ class ShareConsumer(BlockingClient[AsyncShareConsumer[Any, Any]], Generic[Key_co
         self._end(lambda: self._async.close(finished=finished))
 
     def wakeup(self) -> None:
-        """Let the call that waits for records raise `WokenUp`, or the next such call if none waits. Any thread may call this.
+        """Make the call that waits for records raise `WokenUp`, or the next one if none waits. Any thread may call this.
 
         No record is lost: the consumer can go on, or close.
         """
