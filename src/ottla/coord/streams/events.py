@@ -70,7 +70,7 @@ class WarmupsSupported(NamedTuple):
 
 
 class GroupRecalled(NamedTuple):
-    """A coordinator loaded the stored group at this monotonic time in ms. It does not have the members that support warm-up tasks."""
+    """A coordinator loaded the stored group at this monotonic time in ms. The members that support warm-up tasks report again."""
 
     group_id: str
     mono_ms: int
