@@ -64,7 +64,7 @@ def _assignor_error(name: str | None, assignors: Collection[str]) -> Refusal | N
     return Refusal(UNSUPPORTED_ASSIGNOR, f"ServerAssignor {name} is not supported. Supported assignors: {', '.join(assignors)}.")
 
 
-def room_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
+def group_size_error(group: ConsumerGroup, member_id: str, instance_id: str | None, max_size: int) -> Refusal | None:
     """Return a refusal if the group is full. Present members, and static members that join again, are never refused."""
     if len(group.members) < max_size or member_id in group.members or instance_id in group.static:
         return None

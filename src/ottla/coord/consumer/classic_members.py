@@ -12,19 +12,19 @@ from dataclasses import replace
 from ottla.coord.classic.join import MEMBER_ID_REQUIRED_FROM, protocols_of, rebalance_timeout_ms
 from ottla.coord.classic.leave import MANY_MEMBERS_FROM
 from ottla.coord.classic.rebalance import join_error
-from ottla.coord.consumer.checks import room_error
+from ottla.coord.consumer.checks import group_size_error
 from ottla.coord.consumer.draft import ConsumerDraft, member_record
 from ottla.coord.consumer.embedded_protocol import PROTOCOL_TYPE, EmbeddedSubscription, read_subscription, write_assignment
 from ottla.coord.consumer.events import RejoinAwaited, RejoinSeen
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.heartbeat import crowd_error, lead, replace_member
+from ottla.coord.consumer.heartbeat import memory_growth_error, reconcile_member, replace_member
 from ottla.coord.consumer.leave import fence
 from ottla.coord.consumer.member import Classic, ConsumerMember
 from ottla.coord.consumer.migrate import can_downgrade, downgrade_with, may_be_classic
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, evaluate
-from ottla.coord.consumer.target import target
+from ottla.coord.consumer.target import find_target
 from ottla.coord.member_checks import Refusal, static_error, unknown_member
 from ottla.coord.outcome import MemberSyncGroupKey, RejoinKey
 from ottla.coord.runtime.machine import Input
@@ -65,20 +65,20 @@ def join(draft: ConsumerDraft, ask: Input[JoinGroupRequest]) -> Refusal | None:
         # The member was removed without noticing. Its partitions can belong to other members, so it must revoke them first.
         return Refusal(UNKNOWN_MEMBER_ID, "The member owns partitions, but is unknown to the coordinator: revoke them and rejoin.")
     updated = _update_member(member, ask, subscription)
-    refused = crowd_error(draft, member, updated)
+    refused = memory_growth_error(draft, member, updated)
     if refused is not None:
         return refused
     if updated != member:
         draft.store(member_record(draft.group_id, updated))
-    looked = evaluate(draft, member, updated)
-    if isinstance(looked, Refusal):
-        return looked
-    return _reconcile(draft, member, updated, looked, subscription)
+    outlook = evaluate(draft, member, updated)
+    if isinstance(outlook, Refusal):
+        return outlook
+    return _reconcile(draft, member, updated, outlook, subscription)
 
 
 def _join_error(draft: ConsumerDraft, ask: Input[JoinGroupRequest]) -> Refusal | None:
     body, most = ask.body, draft.context.settings.group_consumer_max_size
-    refused = room_error(draft.group, body.member_id, body.group_instance_id, most)
+    refused = group_size_error(draft.group, body.member_id, body.group_instance_id, most)
     if refused is not None:
         return refused
     if not _supports(draft.group, body):
@@ -126,29 +126,29 @@ def _reconcile(
     draft: ConsumerDraft,
     member: ConsumerMember,
     updated: ConsumerMember,
-    looked: Outlook,
+    outlook: Outlook,
     subscription: EmbeddedSubscription,
 ) -> Refusal | None:
     """Move the joining member toward its target assignment. If only classic members are left, make the group a classic group."""
     group = draft.group
     holder = None if draft.replaced is None else group.members[draft.replaced]
     if holder is not None and holder.classic is None and _leaves_only_classic(draft, holder):
-        settled = group.assignment_epoch >= looked.epoch
-        aim = Target(group.assignment_epoch, group.targets.get(holder.member_id, NO_TARGET))
-        led = lead(draft, looked, updated, aim, subscription.owned) if settled else updated
-        if isinstance(led, Refusal):
-            return led
-        downgrade_with(draft, led, settled=settled)
+        settled = group.assignment_epoch >= outlook.epoch
+        target = Target(group.assignment_epoch, group.targets.get(holder.member_id, NO_TARGET))
+        reconciled = reconcile_member(draft, outlook, updated, target, subscription.owned) if settled else updated
+        if isinstance(reconciled, Refusal):
+            return reconciled
+        downgrade_with(draft, reconciled, settled=settled)
         if not settled:
             return None  # the reply comes when all members have joined
     else:
-        led = lead(draft, looked, updated, target(draft, looked, member, updated), subscription.owned)
-        if isinstance(led, Refusal):
-            return led
-        draft.expect(led)
-        draft.after(MemberSyncGroupKey(group.group_id, led.member_id), led.rebalance_timeout_ms)
-        _end_rejoin_wait(draft, led.member_id)
-    draft.answer(_join_response(led))
+        reconciled = reconcile_member(draft, outlook, updated, find_target(draft, outlook, member, updated), subscription.owned)
+        if isinstance(reconciled, Refusal):
+            return reconciled
+        draft.expect(reconciled)
+        draft.after(MemberSyncGroupKey(group.group_id, reconciled.member_id), reconciled.rebalance_timeout_ms)
+        _end_rejoin_wait(draft, reconciled.member_id)
+    draft.answer(_join_response(reconciled))
     return None
 
 

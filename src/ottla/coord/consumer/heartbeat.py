@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ottla.coord.consumer.checks import Owned, epoch_error, room_error
+from ottla.coord.consumer.checks import Owned, epoch_error, group_size_error
 from ottla.coord.consumer.draft import HEARTBEAT_INTERVAL, ConsumerDraft, current_record, member_record
 from ottla.coord.consumer.events import RejoinSeen
 from ottla.coord.consumer.member import ConsumerMember, Epochs
@@ -13,7 +13,7 @@ from ottla.coord.consumer.reconcile import Surroundings, Target, must_begin_anew
 from ottla.coord.consumer.records import CurrentForgotten, MemberForgotten, TargetForgotten, TargetStored
 from ottla.coord.consumer.states import MemberState
 from ottla.coord.consumer.subscription import Outlook, evaluate
-from ottla.coord.consumer.target import begin, is_long, target
+from ottla.coord.consumer.target import begin, find_target, is_long
 from ottla.coord.member_checks import JOINING_EPOCH, Refusal, memory_error, release_error, static_error, unknown_member
 from ottla.coord.outcome import AwaitedTarget, MemberSyncGroupKey, RebalanceKey, RejoinKey
 from ottla.coord.runtime.machine import Input
@@ -33,7 +33,7 @@ def refusal(refused: Refusal) -> ConsumerGroupHeartbeatResponse:
 def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     """Decide the heartbeat of a present or joining member. The draft's group can be new."""
     body = ask.body
-    refused = room_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
+    refused = group_size_error(draft.group, body.member_id, body.instance_id, draft.context.settings.group_consumer_max_size)
     if refused is not None:
         return refused
     owned = owned_of(body)
@@ -41,24 +41,24 @@ def heartbeat(draft: ConsumerDraft, ask: Ask) -> Refusal | None:
     if isinstance(member, Refusal):
         return member
     updated = update_member(member, ask, draft.context.memory.names)
-    if updated is not member and (refused := crowd_error(draft, member, updated)) is not None:
+    if updated is not member and (refused := memory_growth_error(draft, member, updated)) is not None:
         return refused
     if member.classic is not None:
         _end_classic(draft, member)
     if updated is not member:
         draft.store(member_record(draft.group_id, updated))
-    looked = evaluate(draft, member, updated)
-    if isinstance(looked, Refusal):
-        return looked
-    if is_long(draft, looked, updated):
+    outlook = evaluate(draft, member, updated)
+    if isinstance(outlook, Refusal):
+        return outlook
+    if is_long(draft, outlook, updated):
         draft.expect(updated)
-        begin(draft, looked, member, updated, AwaitedTarget(ask, updated.member_id, member.assigned, looked.changed))
+        begin(draft, outlook, member, updated, AwaitedTarget(ask, updated.member_id, member.assigned, outlook.changed))
         return None
-    settled = lead(draft, looked, updated, target(draft, looked, member, updated), owned)
-    if isinstance(settled, Refusal):
-        return settled
-    draft.expect(settled)
-    draft.answer(response_to(draft, body, member.assigned, settled))
+    reconciled = reconcile_member(draft, outlook, updated, find_target(draft, outlook, member, updated), owned)
+    if isinstance(reconciled, Refusal):
+        return reconciled
+    draft.expect(reconciled)
+    draft.answer(response_to(draft, body, member.assigned, reconciled))
     return None
 
 
@@ -138,7 +138,7 @@ def _differs(value: object, known: object) -> bool:
     return value is not known and value != known  # equal objects need no comparison of thousands of names
 
 
-def crowd_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
+def memory_growth_error(draft: ConsumerDraft, member: ConsumerMember, updated: ConsumerMember) -> Refusal | None:
     """Return a refusal if a member, or its larger subscription, would exceed the memory limit."""
     is_new = member.member_id not in draft.group.members and draft.replaced is None
     growth = updated.weight + weight_of(updated.topics) - (0 if is_new else member.weight + weight_of(member.topics))
@@ -153,52 +153,52 @@ def _end_classic(draft: ConsumerDraft, member: ConsumerMember) -> None:
         draft.store(RejoinSeen(draft.group_id, member.member_id))
 
 
-def lead(
-    draft: ConsumerDraft, looked: Outlook, member: ConsumerMember, aim: Target, owned: Owned | None
+def reconcile_member(
+    draft: ConsumerDraft, outlook: Outlook, member: ConsumerMember, target: Target, owned: Owned | None
 ) -> ConsumerMember | Refusal:
     """Return a member after the largest possible step toward its target assignment. Set a timeout if it must revoke partitions."""
-    if not looked.changed and member.is_reconciled_to(aim.epoch):
+    if not outlook.changed and member.is_reconciled_to(target.epoch):
         return member
-    wanted = looked.topics_of(member)
+    wanted = outlook.topics_of(member)
 
     def subscribes(topic_id: Uuid) -> bool:
         topic = draft.context.topics.with_id(topic_id)
         return topic is not None and topic.name in wanted
 
-    around = Surroundings(draft.group.taken_partitions, subscribes, owned, looked.changed)
+    around = Surroundings(draft.group.taken_partitions, subscribes, owned, outlook.changed)
     if must_begin_anew(member, around):
         return Refusal(FENCED_MEMBER_EPOCH, "The member's state is unknown to the coordinator: revoke all partitions and rejoin.")
-    led = reconcile(member, aim, around)
-    if led == member:
+    reconciled = reconcile(member, target, around)
+    if reconciled == member:
         return member
-    draft.store(current_record(draft.group_id, led))
-    if led.classic is None:
-        _time_revocation(draft, member, led)
-    return led
+    draft.store(current_record(draft.group_id, reconciled))
+    if reconciled.classic is None:
+        _time_revocation(draft, member, reconciled)
+    return reconciled
 
 
-def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, led: ConsumerMember) -> None:
+def _time_revocation(draft: ConsumerDraft, member: ConsumerMember, reconciled: ConsumerMember) -> None:
     """Set the timeout of a revocation. Members of the classic protocol have timeouts for JoinGroup and SyncGroup instead."""
-    key = RebalanceKey(draft.group_id, led.member_id)
-    if led.state is MemberState.UNREVOKED_PARTITIONS:
-        draft.after(key, led.rebalance_timeout_ms)
+    key = RebalanceKey(draft.group_id, reconciled.member_id)
+    if reconciled.state is MemberState.UNREVOKED_PARTITIONS:
+        draft.after(key, reconciled.rebalance_timeout_ms)
     elif member.state is MemberState.UNREVOKED_PARTITIONS:
         draft.cancel(key)
 
 
 def response_to(
-    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, settled: ConsumerMember
+    draft: ConsumerDraft, body: ConsumerGroupHeartbeatRequest, before: Epochs, reconciled: ConsumerMember
 ) -> ConsumerGroupHeartbeatResponse:
     """Return the response. It has the assignment after a join or a full request, or if it differs from the assignment `before`."""
     interval_ms = draft.context.settings.group_consumer_heartbeat_interval_ms
     subscribes = body.subscribed_topic_names is not None or body.subscribed_topic_regex is not None
     is_full = body.rebalance_timeout_ms != -1 and subscribes and body.topic_partitions is not None
     response = ConsumerGroupHeartbeatResponse(
-        member_id=settled.member_id,
-        member_epoch=settled.epoch,
+        member_id=reconciled.member_id,
+        member_epoch=reconciled.epoch,
         heartbeat_interval_ms=draft.group_setting(HEARTBEAT_INTERVAL, interval_ms),
     )
-    if body.member_epoch == JOINING_EPOCH or is_full or before != settled.assigned:
-        held = [TopicPartitions(topic_id=topic_id, partitions=sorted(has)) for topic_id, has in settled.assigned.items()]
+    if body.member_epoch == JOINING_EPOCH or is_full or before != reconciled.assigned:
+        held = [TopicPartitions(topic_id=topic_id, partitions=sorted(has)) for topic_id, has in reconciled.assigned.items()]
         response.assignment = Assignment(topic_partitions=held)
     return response

@@ -13,7 +13,7 @@ from typing import Final
 from ottla.coord.consumer.draft import ConsumerDraft
 from ottla.coord.consumer.events import AssignmentEnded
 from ottla.coord.consumer.group import NO_TARGET, ConsumerGroup
-from ottla.coord.consumer.heartbeat import lead, owned_of, refusal, response_to
+from ottla.coord.consumer.heartbeat import owned_of, reconcile_member, refusal, response_to
 from ottla.coord.consumer.reconcile import Target
 from ottla.coord.consumer.records import TargetEpochStored, TargetStored
 from ottla.coord.consumer.subscription import Outlook
@@ -82,12 +82,12 @@ def _answer(draft: ConsumerDraft, key: AssignmentKey, found: tuple[ChangedTarget
         cancel_assignment(draft, key)
         return
     own = (changed.record.partitions for changed in found if changed.record.member_id == member.member_id)
-    aim = Target(key.epoch, next(own, draft.group.targets.get(member.member_id, NO_TARGET)))
-    looked = Outlook(draft.group.epoch, draft.group.resolved, awaited.changed)
+    target = Target(key.epoch, next(own, draft.group.targets.get(member.member_id, NO_TARGET)))
+    outlook = Outlook(draft.group.epoch, draft.group.resolved, awaited.changed)
     body = awaited.asked.body
-    settled = lead(draft, looked, member, aim, owned_of(body))
-    if isinstance(settled, Refusal):
-        draft.answer(refusal(settled), key.token)
+    reconciled = reconcile_member(draft, outlook, member, target, owned_of(body))
+    if isinstance(reconciled, Refusal):
+        draft.answer(refusal(reconciled), key.token)
         return
-    draft.expect(settled)
-    draft.answer(response_to(draft, body, awaited.assigned, settled), key.token)
+    draft.expect(reconciled)
+    draft.answer(response_to(draft, body, awaited.assigned, reconciled), key.token)

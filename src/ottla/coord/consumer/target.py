@@ -35,46 +35,46 @@ PAUSE_MS: Final = 2
 _new_subscriber: Final = tuple.__new__  # a NamedTuple's constructor is Python code, and takes three times as long
 
 
-def target(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
+def find_target(draft: ConsumerDraft, outlook: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
     """Return the member's target, from a new assignment if one is due, else from the present assignment.
 
     If a new assignment takes long, begin it, and return the target from the present assignment.
     """
     group = draft.group
-    if _is_due(draft, look):
-        if not _is_large(draft, look, updated):
-            return _compute(draft, look, member, updated)
-        begin(draft, look, member, updated, None)
+    if _is_due(draft, outlook):
+        if not _is_large(draft, outlook, updated):
+            return _compute(draft, outlook, member, updated)
+        begin(draft, outlook, member, updated, None)
     return Target(group.assignment_epoch, group.targets.get(draft.replaced or updated.member_id, NO_TARGET))
 
 
-def is_long(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
+def is_long(draft: ConsumerDraft, outlook: Outlook, updated: ConsumerMember) -> bool:
     """Return whether a new assignment is due and is so large that it must pause."""
-    return _is_due(draft, look) and _is_large(draft, look, updated)
+    return _is_due(draft, outlook) and _is_large(draft, outlook, updated)
 
 
 def begin(
-    draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember, awaited: AwaitedTarget | None
+    draft: ConsumerDraft, outlook: Outlook, member: ConsumerMember, updated: ConsumerMember, awaited: AwaitedTarget | None
 ) -> None:
     """Begin a long assignment. The heartbeat in `awaited` is answered at its end."""
     members, targets = _as_they_become(draft, updated)
-    snapshot = look._replace(resolved=dict(look.resolved))
+    snapshot = outlook._replace(resolved=dict(outlook.resolved))
     assignor = draft.context.assignors[choose_assignor(draft, member, updated)]
     work = _changes(draft.group_id, assignor, draft.context.topics, snapshot, members, dict(targets))
     draft.store(AssignmentBegun(draft.group_id, draft.token))
-    draft.after(AssignmentKey(draft.group_id, draft.token, look.epoch, work, awaited), PAUSE_MS)
+    draft.after(AssignmentKey(draft.group_id, draft.token, outlook.epoch, work, awaited), PAUSE_MS)
 
 
-def _is_due(draft: ConsumerDraft, look: Outlook) -> bool:
+def _is_due(draft: ConsumerDraft, outlook: Outlook) -> bool:
     group = draft.group
-    return group.assignment_epoch < look.epoch and group.assigning is None and _is_time(draft)
+    return group.assignment_epoch < outlook.epoch and group.assigning is None and _is_time(draft)
 
 
-def _is_large(draft: ConsumerDraft, look: Outlook, updated: ConsumerMember) -> bool:
+def _is_large(draft: ConsumerDraft, outlook: Outlook, updated: ConsumerMember) -> bool:
     """Return whether members, topic names and partitions together exceed `MOST_AT_ONCE`. Counting stops at the limit."""
     left = MOST_AT_ONCE - len(draft.group.members)
     seen: set[str] = set()
-    for names in (look.topics_of(updated), *draft.group.subscribed_topics()):
+    for names in (outlook.topics_of(updated), *draft.group.subscribed_topics()):
         left -= len(names) // 10
         if left < 0:
             return True
@@ -93,16 +93,16 @@ def _is_time(draft: ConsumerDraft) -> bool:
     return made_ms == 0 or interval_ms == 0 or not 0 <= draft.now.wall_ms - made_ms < interval_ms
 
 
-def _compute(draft: ConsumerDraft, look: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
+def _compute(draft: ConsumerDraft, outlook: Outlook, member: ConsumerMember, updated: ConsumerMember) -> Target:
     members, targets = _as_they_become(draft, updated)
     assignor = draft.context.assignors[choose_assignor(draft, member, updated)]
     found = targets.get(updated.member_id, NO_TARGET)
-    for changed in finish(_changes(draft.group_id, assignor, draft.context.topics, look, members, targets)):
+    for changed in finish(_changes(draft.group_id, assignor, draft.context.topics, outlook, members, targets)):
         draft.store(changed.record)
         if changed.record.member_id == updated.member_id:
             found = changed.record.partitions
-    draft.store(TargetEpochStored(draft.group_id, look.epoch, draft.now.wall_ms))
-    return Target(look.epoch, found)
+    draft.store(TargetEpochStored(draft.group_id, outlook.epoch, draft.now.wall_ms))
+    return Target(outlook.epoch, found)
 
 
 def _as_they_become(draft: ConsumerDraft, updated: ConsumerMember) -> tuple[dict[str, ConsumerMember], Mapping[str, Partitions]]:
@@ -122,12 +122,12 @@ def _changes(
     group_id: str,
     assignor: Assignor,
     topics: KnownTopics,
-    look: Outlook,
+    outlook: Outlook,
     members: Mapping[str, ConsumerMember],
     targets: Mapping[str, Partitions],
 ) -> Pauses[list[ChangedTarget]]:
     """Compute the assignment with pauses, and return the targets that differ from `targets`."""
-    subscribers, shapes = yield from _subscribers(topics, look, members, targets)
+    subscribers, shapes = yield from _subscribers(topics, outlook, members, targets)
     assigned = yield from _run_assignor(assignor, subscribers, shapes)
     changes = []
     for count, (member_id, member) in enumerate(members.items()):
@@ -137,7 +137,7 @@ def _changes(
         if count % BETWEEN_PAUSES == BETWEEN_PAUSES - 1:
             yield None
     sentence, cause = "group %s: %s computed the assignment of epoch %d for %d members", {"cause": "group assignment", "most": 3}
-    log.info(sentence, group_id, assignor.name, look.epoch, len(members), extra=cause)
+    log.info(sentence, group_id, assignor.name, outlook.epoch, len(members), extra=cause)
     return changes
 
 
@@ -150,7 +150,7 @@ def _run_assignor(
 
 
 def _subscribers(
-    topics: KnownTopics, look: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
+    topics: KnownTopics, outlook: Outlook, members: Mapping[str, ConsumerMember], targets: Mapping[str, Partitions]
 ) -> Pauses[tuple[dict[str, Subscriber], dict[Uuid, TopicShape]]]:
     """Return the input of the assignor: the subscribers by member id, and the shapes of all subscribed topics.
 
@@ -162,7 +162,7 @@ def _subscribers(
     for member_id, member in members.items():
         topic_ids = known.get((member.topics, member.pattern))
         if topic_ids is None:
-            found = topics.shapes_of(look.topics_of(member))
+            found = topics.shapes_of(outlook.topics_of(member))
             topic_ids = known[member.topics, member.pattern] = frozenset(found)
             shapes |= found
         described = topic_ids, member.instance_id, member.rack_id, targets.get(member_id, NO_TARGET)

@@ -24,7 +24,7 @@ from ottla.coord.share.events import ShareTopicsRefreshed
 from ottla.coord.share.initialization import initialize_subscribed
 from ottla.coord.share.member import ShareMember
 from ottla.coord.share.records import ShareCurrentForgotten, ShareEpochStored, ShareMemberForgotten, ShareTargetForgotten
-from ottla.coord.share.target import ShareTarget, lacks_members, target
+from ottla.coord.share.target import ShareTarget, find_target, lacks_members
 from ottla.wire.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from ottla.wire.api.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from ottla.wire.errors import GROUP_MAX_SIZE_REACHED
@@ -60,16 +60,16 @@ def heartbeat(draft: ShareDraft, asked: Beat) -> Refusal | None:
         return member
     updated = _update(draft, member, asked)
     if updated is not member:
-        refused = _crowd_error(draft, member, updated)
+        refused = _memory_growth_error(draft, member, updated)
         if refused is not None:
             return refused
         draft.store(updated.metadata_record(group.group_id))
     epoch, bumped = _evaluate(draft, member, updated)
-    settled = _reconcile(draft, updated, target(draft, epoch, updated), changed=bumped)
-    if settled is not updated:
-        draft.store(settled.current_record(group.group_id))
-    draft.expect(settled.member_id)
-    draft.answer(_response(draft, body, member, settled))
+    reconciled = _reconcile(draft, updated, find_target(draft, epoch, updated), changed=bumped)
+    if reconciled is not updated:
+        draft.store(reconciled.current_record(group.group_id))
+    draft.expect(reconciled.member_id)
+    draft.answer(_response(draft, body, member, reconciled))
     initialize_subscribed(draft, epoch, group.subscriptions_with(member, updated.topics))
     return None
 
@@ -107,7 +107,7 @@ def _update(draft: ShareDraft, member: ShareMember, asked: Beat) -> ShareMember:
     return member if is_known and updated == member else updated
 
 
-def _crowd_error(draft: ShareDraft, member: ShareMember, updated: ShareMember) -> Refusal | None:
+def _memory_growth_error(draft: ShareDraft, member: ShareMember, updated: ShareMember) -> Refusal | None:
     """Return a refusal if a member, or its larger subscription, would exceed the memory limit."""
     before = member.weight + weight_of(member.topics) if member.member_id in draft.group.members else 0
     growth = updated.weight + weight_of(updated.topics) - before
@@ -138,14 +138,14 @@ def _bump(draft: ShareDraft, metadata_hash: int) -> int:
     return epoch
 
 
-def _reconcile(draft: ShareDraft, member: ShareMember, aim: ShareTarget, *, changed: bool) -> ShareMember:
+def _reconcile(draft: ShareDraft, member: ShareMember, target: ShareTarget, *, changed: bool) -> ShareMember:
     """Return the member with its target's epoch and partitions, without topics to which it does not subscribe."""
-    if member.epoch == aim.epoch and not changed:
+    if member.epoch == target.epoch and not changed:
         return member
-    assigned = _drop_unsubscribed(draft, member, aim.partitions)
+    assigned = _drop_unsubscribed(draft, member, target.partitions)
     assigned = member.assigned if assigned == member.assigned else assigned
-    if member.epoch != aim.epoch:
-        return replace(member, epoch=aim.epoch, previous_epoch=member.epoch, assigned=assigned)
+    if member.epoch != target.epoch:
+        return replace(member, epoch=target.epoch, previous_epoch=member.epoch, assigned=assigned)
     return member if assigned is member.assigned else replace(member, assigned=assigned)
 
 
@@ -162,20 +162,20 @@ def _drop_unsubscribed(draft: ShareDraft, member: ShareMember, partitions: Parti
 
 
 def _response(
-    draft: ShareDraft, body: ShareGroupHeartbeatRequest, before: ShareMember, settled: ShareMember
+    draft: ShareDraft, body: ShareGroupHeartbeatRequest, before: ShareMember, reconciled: ShareMember
 ) -> ShareGroupHeartbeatResponse:
     """Return the response. It has the assignment if this changes, after a request with a subscription, or with the previous epoch.
 
     A member that sends its previous epoch missed the last response, which perhaps had the assignment.
     """
     response = ShareGroupHeartbeatResponse(
-        member_id=settled.member_id,
-        member_epoch=settled.epoch,
+        member_id=reconciled.member_id,
+        member_epoch=reconciled.epoch,
         heartbeat_interval_ms=draft.group_setting(HEARTBEAT_INTERVAL, draft.context.settings.group_share_heartbeat_interval_ms),
     )
     has_missed = body.member_epoch < before.epoch
-    if body.subscribed_topic_names is not None or has_missed or before.assigned != settled.assigned:
-        response.assignment = _shown(settled.assigned)
+    if body.subscribed_topic_names is not None or has_missed or before.assigned != reconciled.assigned:
+        response.assignment = _shown(reconciled.assigned)
     return response
 
 

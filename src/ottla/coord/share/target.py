@@ -56,7 +56,7 @@ class ShareAssignmentKey:
     at: int = field(default=0, compare=False)
 
 
-def target(draft: ShareDraft, epoch: int, updated: ShareMember) -> ShareTarget:
+def find_target(draft: ShareDraft, epoch: int, updated: ShareMember) -> ShareTarget:
     """Return the member's target, from a new assignment if one for `epoch` is due, else from the present assignment."""
     group = draft.group
     if group.assignment_epoch < epoch and group.assigning is None and _is_time(draft):

@@ -119,7 +119,7 @@ def owned_error(owned: TaskSets | None, configured: ConfiguredTopology) -> Refus
     return None if fault is None else invalid(fault)
 
 
-def room_error(group: StreamsGroup, instance_id: str | None, max_size: int) -> Refusal | None:
+def group_size_error(group: StreamsGroup, instance_id: str | None, max_size: int) -> Refusal | None:
     """Return a refusal if the group is full, even for a member that is in it. Static members that return are never refused."""
     if len(group.members) < max_size or instance_id in group.static:
         return None

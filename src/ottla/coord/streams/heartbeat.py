@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 from ottla.coord.member_checks import JOINING_EPOCH, Refusal, memory_error
 from ottla.coord.outcome import InitialDelayKey
-from ottla.coord.streams.checks import STATUS_OF_TAGS_FROM, room_error
+from ottla.coord.streams.checks import STATUS_OF_TAGS_FROM, group_size_error
 from ottla.coord.streams.draft import StreamsDraft, member_record
 from ottla.coord.streams.events import DelayBegun, EndpointsChanged, ShutdownRequested
 from ottla.coord.streams.group import topology_weight
 from ottla.coord.streams.member import StreamsMember
-from ottla.coord.streams.membership import TaskAsk, find_member, lead, update_member
+from ottla.coord.streams.membership import TaskAsk, find_member, reconcile_member, update_member
 from ottla.coord.streams.outlook import evaluate, topology_after
 from ottla.coord.streams.reports import must_include_tasks, note_offsets, store_reports
 from ottla.coord.streams.response import response_to
-from ottla.coord.streams.target import target
+from ottla.coord.streams.target import find_target
 from ottla.coord.streams.topology.statuses import missing_tags, shutdown, stale_topology
 from ottla.coord.streams.values import ConfiguredTopology, GroupStatus, Topology
 from ottla.wire.api.streams_group_heartbeat import StreamsGroupHeartbeatRequest
@@ -32,7 +32,7 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     """Decide the heartbeat of a present or joining member. The draft's group can be new."""
     body, checked = ask.body
     if body.member_epoch == JOINING_EPOCH:
-        refused = room_error(draft.group, body.instance_id, draft.context.settings.group_streams_max_size)
+        refused = group_size_error(draft.group, body.instance_id, draft.context.settings.group_streams_max_size)
         if refused is not None:
             return refused
     member = find_member(draft, body)
@@ -53,8 +53,8 @@ def heartbeat(draft: StreamsDraft, ask: TaskAsk) -> Refusal | None:
     if isinstance(outlook, Refusal):
         return outlook
     store_reports(draft, updated)
-    assignment = target(draft, outlook.epoch, updated, outlook.configured, delayed=_begin_delay(draft))
-    reconciled = lead(draft, updated, assignment)
+    target = find_target(draft, outlook.epoch, updated, outlook.configured, delayed=_begin_delay(draft))
+    reconciled = reconcile_member(draft, updated, target)
     if isinstance(reconciled, Refusal):
         return reconciled
     _finish(draft, body, member, reconciled, outlook.configured)

@@ -98,7 +98,7 @@ def update_member(member: StreamsMember, ask: TaskAsk) -> StreamsMember:
     return replace(member, **changes) if changes else member  # type: ignore[arg-type]  # types as in the fields
 
 
-def lead(draft: StreamsDraft, member: StreamsMember, target: TaskTarget) -> StreamsMember | Refusal:
+def reconcile_member(draft: StreamsDraft, member: StreamsMember, target: TaskTarget) -> StreamsMember | Refusal:
     """Return a member after the largest possible step toward its target assignment. Set a timeout if it must revoke tasks."""
     if member.is_reconciled_to(target.epoch):
         return member

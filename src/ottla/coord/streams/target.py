@@ -46,7 +46,9 @@ NO_OFFSETS: TaskOffsets = {}
 Members = Mapping[str, StreamsMember]
 
 
-def target(draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: ConfiguredTopology, *, delayed: bool) -> TaskTarget:
+def find_target(
+    draft: StreamsDraft, epoch: int, updated: StreamsMember, configured: ConfiguredTopology, *, delayed: bool
+) -> TaskTarget:
     """Return the member's target, from a new assignment if one is due, else from the present assignment.
 
     `epoch` is the group's epoch. If the assignment is `delayed`, or takes long, add a status to the reply.
