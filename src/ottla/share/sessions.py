@@ -54,10 +54,10 @@ _turn = attrgetter("turn")
 class ShareSession:
     """One member's share session. `epoch` is the epoch of the next request, and `key` is woken when a partition becomes due.
 
-    `owed` are the partitions that the next response must contain: new ones, and those with an error in the last response.
+    `unreported` are the partitions that the next response must contain: new ones, and those with an error in the last response.
     """
 
-    __slots__ = ("_turns", "connection_id", "due", "epoch", "group_id", "held", "is_over", "key", "member_id", "owed")
+    __slots__ = ("_turns", "connection_id", "due", "epoch", "group_id", "held", "is_over", "key", "member_id", "unreported")
 
     def __init__(self, group_id: str, member_id: str, connection_id: int) -> None:
         self.group_id = group_id
@@ -68,7 +68,7 @@ class ShareSession:
         self.is_over = False
         self.held: dict[PlaceKey, SharedPlace] = {}
         self.due: dict[SharedPlace, None] = {}
-        self.owed: dict[SharedPlace, None] = {}
+        self.unreported: dict[SharedPlace, None] = {}
         self._turns = 0
 
     def in_turn(self) -> list[SharedPlace]:
@@ -80,27 +80,27 @@ class ShareSession:
         """Add a partition that the session does not have."""
         self._turns += 1
         place = self.held[key] = SharedPlace(key, self._turns)
-        self.due[place] = self.owed[place] = None
+        self.due[place] = self.unreported[place] = None
 
     def remove(self, key: PlaceKey) -> SharedPlace | None:
         """Remove a partition and return it; None if the session does not have it."""
         place = self.held.pop(key, None)
         if place is not None:
             self.due.pop(place, None)
-            self.owed.pop(place, None)
+            self.unreported.pop(place, None)
         return place
 
     def record(self, place: SharedPlace, error_code: int) -> None:
         """Record that the response contains a partition without records. An error is repeated until it is over."""
         if error_code:
-            self.owed[place] = None
+            self.unreported[place] = None
             self._move_to_end(place)
         else:
-            self.owed.pop(place, None)
+            self.unreported.pop(place, None)
 
     def record_records(self, place: SharedPlace) -> None:
         """Record that the response contains records of a partition, whose turn is then over."""
-        self.owed.pop(place, None)
+        self.unreported.pop(place, None)
         self._move_to_end(place)
 
     def _move_to_end(self, place: SharedPlace) -> None:

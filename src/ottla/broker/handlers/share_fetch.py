@@ -71,7 +71,7 @@ def share_fetch(request: Request[ShareFetchRequest], context: ShareContext) -> S
     if body.share_session_epoch == FINAL_EPOCH:
         acknowledgements.at_end = partial(end_session, context, session)
     elif not _fetches_nothing(context, request):
-        fetch = ShareFetch(context, request, session, acknowledgements, is_new=bool(session.owed))
+        fetch = ShareFetch(context, request, session, acknowledgements, is_new=bool(session.unreported))
         return _fetch(fetch, session, request)
     return add_acknowledgements(new_response(context, session.group_id), {}, acknowledgements)
 

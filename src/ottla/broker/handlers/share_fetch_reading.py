@@ -250,7 +250,7 @@ class ShareFetch:
         for place in list(errors)[:MOST_REPORTED]:
             _data(topics, response, place).error_code = errors[place]
             session.record(place, errors[place])
-        for place in list(session.owed)[:MOST_REPORTED]:
+        for place in list(session.unreported)[:MOST_REPORTED]:
             led = None if place in errors else self._context.shares.get(session.group_id, *place.key)
             if led is not None and led.machine.status is ShareStatus.ACTIVE:
                 _data(topics, response, place)

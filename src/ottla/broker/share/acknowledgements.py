@@ -89,9 +89,9 @@ class RecordAcknowledgements:
         "_member",
         "_missing",
         "_name_of",
-        "_owed",
         "_shares",
         "_without_ranges",
+        "_writes",
         "at_end",
         "results",
     )
@@ -100,7 +100,7 @@ class RecordAcknowledgements:
         self._shares = shares
         self._name_of = name_of
         self._member = member
-        self._owed: list[PendingWrite] = []
+        self._writes: list[PendingWrite] = []
         self.results: dict[PlaceKey, AcknowledgeResult] = {}
         self.at_end: Callable[[], None] | None = None
         self._has_ranges = False
@@ -138,9 +138,9 @@ class RecordAcknowledgements:
         self._missing += 1
         answered = PartialAnswers(len(parts), partial(self._on_answer, key))
         for part in parts:
-            owed = self._shares.acknowledge(led, part, answered.add, now)
-            if owed is not None:
-                self._owed.append(owed)
+            write = self._shares.acknowledge(led, part, answered.add, now)
+            if write is not None:
+                self._writes.append(write)
             if len(parts) > 1:
                 yield None
 
@@ -160,9 +160,9 @@ class RecordAcknowledgements:
         if self._has_ranges:  # otherwise Kafka leaves partitions without ranges out of the response
             for key in self._without_ranges:
                 self.results.setdefault(key, (NONE, None))
-        if self._owed:
-            owed, self._owed = self._owed, []
-            self._shares.store(self._member.group_id, owed)
+        if self._writes:
+            writes, self._writes = self._writes, []
+            self._shares.store(self._member.group_id, writes)
 
     def reply(self, finish: Callable[[], Ready]) -> Ready | DelayedReply:
         """Return the reply that `finish` makes after the last result. Later requests of the connection do not wait for it."""

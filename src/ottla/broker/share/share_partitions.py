@@ -276,15 +276,15 @@ class SharePartitions:
             return None
         return PendingWrite(led, outcome.write, answered)
 
-    def store(self, group_id: str, owed: Sequence[PendingWrite]) -> None:
+    def store(self, group_id: str, writes: Sequence[PendingWrite]) -> None:
         """Write the states of share partitions of a group in one request to each share coordinator."""
         states = []
-        for led, write, _ in owed:
+        for led, write, _ in writes:
             led.writes += 1
             _, topic_id, index = led.key
             _, state_epoch, leader_epoch, start_offset, complete, batches = write
             states.append(WriteState(topic_id, index, state_epoch, leader_epoch, start_offset, complete, batches))
-        self._persister.write(group_id, states, partial(self._on_written, owed))
+        self._persister.write(group_id, states, partial(self._on_written, writes))
 
     def release(self, sessions: Sequence[ShareSession]) -> None:
         """Release the records that the members of ended sessions have acquired, and stop watching their partitions."""
@@ -303,26 +303,26 @@ class SharePartitions:
 
     def _release(self, session: ShareSession, left: Sequence[LedSharePartition]) -> Steps[None]:
         """Release the records of a member in share partitions, with pauses. Releases between two pauses are stored together."""
-        cost, owed, released = 0, list[PendingWrite](), list[LedSharePartition]()
+        cost, writes, released = 0, list[PendingWrite](), list[LedSharePartition]()
         for led in left:
             first_offset: int | None = 0
             while first_offset is not None and led.machine.status is ShareStatus.ACTIVE:
                 outcome = self._submit(led, ReleaseMember(session.member_id, first_offset), self._scheduler.now())
                 first_offset = outcome.next_offset
                 if outcome.write is not None:
-                    owed.append(PendingWrite(led, outcome.write, None))
+                    writes.append(PendingWrite(led, outcome.write, None))
                 cost += len(outcome.changes) + PLACE_COST if first_offset is None else RUNS_AT_ONCE
                 if cost >= RUNS_AT_ONCE:
-                    self._end_release(session, released, owed)
-                    cost, owed, released = 0, [], []
+                    self._end_release(session, released, writes)
+                    cost, writes, released = 0, [], []
                     yield None
             released.append(led)
-        self._end_release(session, released, owed)
+        self._end_release(session, released, writes)
 
-    def _end_release(self, session: ShareSession, released: Sequence[LedSharePartition], owed: Sequence[PendingWrite]) -> None:
+    def _end_release(self, session: ShareSession, released: Sequence[LedSharePartition], writes: Sequence[PendingWrite]) -> None:
         """Store the releases. In the share partitions of `released`, all is released, and the member can acquire records again."""
-        if owed:
-            self.store(session.group_id, owed)
+        if writes:
+            self.store(session.group_id, writes)
         for led in released:
             if led.releasing.pop(session.member_id, False):
                 self.mark_due(led)
@@ -376,17 +376,17 @@ class SharePartitions:
         self._arm(led)
         return outcome
 
-    def _on_written(self, owed: Sequence[PendingWrite], results: Sequence[StateResult]) -> None:
-        steps = self._finish_writes(owed, results)
-        if sum(len(pending.write.batches) for pending in owed) <= RUNS_AT_ONCE:
+    def _on_written(self, writes: Sequence[PendingWrite], results: Sequence[StateResult]) -> None:
+        steps = self._finish_writes(writes, results)
+        if sum(len(pending.write.batches) for pending in writes) <= RUNS_AT_ONCE:
             for _ in steps:
                 pass
         else:
             self._scheduler.begin(object(), steps, urgent=True)
 
-    def _finish_writes(self, owed: Sequence[PendingWrite], results: Sequence[StateResult]) -> Steps[None]:
+    def _finish_writes(self, writes: Sequence[PendingWrite], results: Sequence[StateResult]) -> Steps[None]:
         budget = Budget(RUNS_AT_ONCE)
-        for pending, result in zip(owed, results, strict=True):
+        for pending, result in zip(writes, results, strict=True):
             self._finish_write(pending, result)
             yield from budget.spend(len(pending.write.batches) + PLACE_COST)
 
