@@ -332,7 +332,7 @@ _SENTENCES: Final = {
     INVALID_RECORD_STATE: "The record is not in a state to be acknowledged: fetch it again.",
     SHARE_SESSION_NOT_FOUND: "The broker has dropped this share session: begin a new one.",
     INVALID_SHARE_SESSION_EPOCH: "The epoch of the share session is not the expected one: begin a new session.",
-    FENCED_STATE_EPOCH: "The state has been written under a newer epoch: read it again.",
+    FENCED_STATE_EPOCH: "The state has been written under a newer epoch: try again, and it is read anew.",
     INVALID_VOTER_KEY: "The key does not name a voter: check its id and directory id.",
     DUPLICATE_VOTER: "The voter already exists: no action is needed.",
     VOTER_NOT_FOUND: "No such voter: check its id and directory id.",
