@@ -28,7 +28,6 @@ from ottla.wire.errors import (
 
 RENEW_FROM: Final = 2
 """The first version of ShareFetch and ShareAcknowledge with the type RENEW."""
-"""The first version of ShareFetch and ShareAcknowledge with the type RENEW."""
 DECIDED_AT_ONCE: Final = 250
 """Ranges, acknowledge types and runs of records between two pauses: about a millisecond of work."""
 NO_RENEWAL: Final = "Renewing acquisition locks is not enabled for the group."

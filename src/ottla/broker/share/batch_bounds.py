@@ -18,7 +18,6 @@ FIRST_CHUNK_BYTES: Final = 4096
 LARGEST_CHUNK_BYTES: Final = 64 * 1024
 SHORTEST: Final = HEADER_BYTES - LOG_OVERHEAD_BYTES
 """The smallest `batch_length`, that of a batch without records."""
-"""The smallest `batch_length`, that of a batch without records."""
 _TRANSACTIONAL_DATA: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 """The bits of which a transaction's batch of records has only the first, and a transaction marker both."""
 
