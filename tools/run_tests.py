@@ -31,7 +31,7 @@ FAILED = 1
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
 SHARES = 4
 """So many days go by until each test has run in a share of the day."""
-GRACE_S = 45
+GRACE_S = 120
 """How long after its time a run is stopped: its tests should have ended, and their brokers too."""
 COLLECTION_S = 60
 """What pytest needs before its first test, on a busy machine: with less time, a run would be stopped and count as failed."""

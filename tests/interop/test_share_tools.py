@@ -80,6 +80,7 @@ def test_the_console_consumer_prints_records_that_others_released(share_broker: 
     assert {line.split("\t")[0] for line in shown} == {"Delivery:2"}
 
 
+@pytest.mark.full(seconds=12)
 def test_the_verifiable_consumer_acknowledges_what_it_gets(share_broker: Peer, shared: tuple[str, str]) -> None:
     topic, group = shared
     where = ("--bootstrap-server", share_broker.address, "--topic", topic, "--group-id", group)
@@ -92,6 +93,7 @@ def test_the_verifiable_consumer_acknowledges_what_it_gets(share_broker: Peer, s
     assert all(event["success"] for event in acknowledged)
 
 
+@pytest.mark.full(seconds=10)
 def test_the_performance_tool_reads_all(share_broker: Peer, shared: tuple[str, str]) -> None:
     topic, group = shared
     where = ("--bootstrap-server", share_broker.address, "--topic", topic, "--group", group)

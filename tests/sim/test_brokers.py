@@ -139,6 +139,7 @@ def test_a_mistake_that_only_a_suffering_disk_shows_is_found_and_named(mistake: 
         live_all(SUFFERING)
 
 
+@pytest.mark.full(seconds=20)
 def test_handles_are_short_and_bits_rot_in_these_seeds(capsys: pytest.CaptureFixture[str]) -> None:
     brokers.live(45, weeks=2, tell=True)
     told = capsys.readouterr().out

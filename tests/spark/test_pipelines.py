@@ -123,6 +123,7 @@ def next_record(address: str, topic: str, group: str) -> tuple[int | None, bytes
     return (found[0].offset(), found[0].value()) if found else None
 
 
+@pytest.mark.full(seconds=15)
 @pytest.mark.slow
 def test_an_archive_holds_each_record_once_and_goes_back_as_it_was(
     topics: Topics, run: Run, spark: Any, unique: Callable[[str], str], tmp_path: Path

@@ -126,6 +126,7 @@ def test_a_stream_without_a_start_reads_what_comes_after_it(topics: Topics, job:
     assert job.copied() == [10, 11]
 
 
+@pytest.mark.full(seconds=20)
 def test_a_group_shows_where_the_query_stands_and_another_query_begins_there(topics: Topics, job: Job, tmp_path: Path) -> None:
     fill(topics, job, 0, 30)
     job.run(groupId=job.source, maxOffsetsPerTrigger="20")

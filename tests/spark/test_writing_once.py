@@ -94,6 +94,7 @@ def test_a_write_of_a_batch_that_failed_is_tried_again_in_the_same_batch(
     assert values(topics, target) == ["0", "1", "2"]
 
 
+@pytest.mark.full(seconds=25)
 def test_a_job_that_fails_shows_none_of_its_rows(spark: Any, topics: Topics, options: dict[str, str]) -> None:
     topic = topics.make()
     frame = spark.sql("select if(id = 7, raise_error('no more'), concat('v', id)) as value from range(0, 8, 1, 2)")

@@ -10,6 +10,7 @@ from bench.apache_kafka import Unavailable
 from tests.torture.clients import Processes, Tortured, judge, torture
 
 
+@pytest.mark.full(seconds=20)
 @pytest.mark.interop
 @pytest.mark.slow
 def test_clients_that_are_killed_with_their_broker_lose_and_double_nothing(tmp_path: Path) -> None:

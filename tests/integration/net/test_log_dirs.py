@@ -108,7 +108,7 @@ def test_a_directory_below_an_unmounted_disk_gets_no_partitions(tmp_path: Path) 
         fill(running.address)
         assert (partitions_in(tmp_path / "data"), list((tmp_path / "d2").iterdir())) == (PARTITIONS, [])
         with pytest.raises(BrokerError, match="KAFKA_STORAGE_ERROR"):
-            admin.alter_replica_log_dirs(1, {("t", 0): str(tmp_path / "d2")})
+            admin.alter_replica_log_dirs(1, {("t", 0): str(tmp_path / "d2")}, timeout_ms=2_000)
         [found] = admin.describe_log_dirs().values()
         assert [each.error_code for each in found] == [NONE, KAFKA_STORAGE_ERROR]
         shutil.rmtree(tmp_path / "d2")
