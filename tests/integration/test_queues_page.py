@@ -27,7 +27,8 @@ def test_an_example_runs(text: str, printed: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("command", re.findall(r"`ottla ((?:group|consume) [^`]+)`", PAGE))
 def test_a_command_is_understood(command: str) -> None:
     words = shlex.split(command)
-    parser_for(words).parse_args(words)
+    chosen = parser_for(words).parse_args(words)
+    assert words[-1].lstrip("-") in str(vars(chosen))
 
 
 def test_the_work_queue_passes_as_a_test(tmp_path: Path) -> None:
